@@ -29,7 +29,7 @@ help: ## Show this list
 	@echo
 	@echo 'Settings: PYTHON=python3.12 (for a new .venv), JOBS=4 and ARGS="..." (for test, reproduce).'
 
-setup: $(STAMP) ## Make .venv and install weakprox with all its tools
+setup: $(STAMP) ## Create .venv and install weakprox with all its tools
 
 $(VENV)/bin/python $(DEMO)/bin/python: %/bin/python:
 	@command -v "$(PYTHON)" >/dev/null || { \
@@ -69,13 +69,13 @@ test-portable: $(STAMP) ## Run the numerical core as other machines would
 	JOBS=$(JOBS) $(BIN)/python tests/portable.py
 
 test-kernels: export OPENBLAS_NUM_THREADS := 1
-test-kernels: $(STAMP) ## Interpret the GPU's kernels on the CPU, against their formulas
+test-kernels: $(STAMP) ## Interpret the GPU kernels on the CPU, against their formulas
 	@$(BIN)/python -c "import triton" 2>/dev/null || $(BIN)/python -m pip install -qq triton
 	TRITON_INTERPRET=1 $(BIN)/pytest -n $(JOBS) tests/backends/test_kernels.py tests/backends/test_device_engine.py $(ARGS)
 
 soak: export OPENBLAS_NUM_THREADS := 1
 soak: export OMP_NUM_THREADS := 1
-soak: $(STAMP) ## Attack: random problems, killed runs and workers, fuzzed files (ARGS="--quick")
+soak: $(STAMP) ## Run stress tests: random problems, killed runs and workers, fuzzed files (ARGS="--quick")
 	@$(BIN)/python -m pip install -qq -c constraints.txt -e ".[soak]"
 	$(BIN)/python tests/soak/run.py $(ARGS)
 
@@ -110,7 +110,7 @@ bench-data: $(STAMP) ## Score the models on real data, beside simple methods (AR
 bench-gpu: $(STAMP) ## Time the certified solver on a CUDA device (ARGS="20000 ...")
 	$(BIN)/python benchmarks/gpu.py $(ARGS)
 
-reproduce: $(STAMP) ## Redo the paper's tables and figures (ARGS="--quick" for a first look)
+reproduce: $(STAMP) ## Reproduce the paper's tables and figures (ARGS="--quick" for a first look)
 	$(BIN)/weakprox reproduce all --out reproduction $(ARGS)
 
 clean: ## Delete built files and caches (keeps .venv and .venv-demo)

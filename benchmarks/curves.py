@@ -1,4 +1,4 @@
-"""What a solution costs against d and against r: ours and the best peers, in one run.
+"""Cost of a solution as a function of d and of r: ours and the best peers, in one run.
 
     python benchmarks/curves.py [--out docs/_static/curves]
 

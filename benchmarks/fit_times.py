@@ -9,7 +9,7 @@ before, so that compilation is not counted. Beside each time is that of one sing
 decomposition (NumPy) of a dense matrix with as many entries as the data, and the last column
 compares how both grow from the smallest to the largest size.
 
-Writes OUT.json and OUT.inc (Markdown), merging with what earlier runs of other models left.
+Writes OUT.json and OUT.inc (Markdown), merged with the results of earlier runs of other models.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""What one would write in torch instead: ADMM with full decompositions, on the same device.
+"""A plain alternative in torch: ADMM with full decompositions, on the same device.
 
 The splitting is that of `peers/splittings.py`, over-relaxed: quadratic and l1 norm in one
 block, the ball in the other. Its penalty is the best of a grid, found off the clock. Two
 projections on the ball are tried: by a full SVD, and by the eigenvectors of A'A, which are
-cheaper but have half the digits. The clock stops while f is computed, and for good at the
+cheaper but have half the digits. The clock stops while f is computed, and the run ends at the
 first point within the accuracy of a lower bound that weakprox has proved.
 """
 

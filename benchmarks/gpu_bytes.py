@@ -1,4 +1,4 @@
-"""Bytes that a call moves between a device and its memory, counted as they are asked for.
+"""Bytes that a call moves between a device and its memory, counted as they are requested.
 
 Every operation of torch and every launch of our kernels is seen; arrays of the size of the
 data count, each time that one is read or written, and narrow blocks do not.

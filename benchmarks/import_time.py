@@ -1,10 +1,10 @@
-"""What `import weakprox` costs, in units of importing NumPy and SciPy's sparse algebra.
+"""Time of `import weakprox`, in units of importing NumPy and SciPy's sparse algebra.
 
     python benchmarks/import_time.py [--rounds 15]
 
 Fresh interpreters, one after the other in turns, so that a busy machine slows both alike;
-the start of Python itself is taken off both. All modules are compiled beforehand, as in an
-installed library. Medians, and the ratio's bar is 2.5.
+the start of Python itself is subtracted from both. All modules are compiled beforehand, as in
+an installed library. Medians, and the ratio's bar is 2.5.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
-"""What one iteration of the certified solver costs on the CPU, in three ways.
+"""Cost of one iteration of the certified solver on the CPU, measured in three ways.
 
     python benchmarks/iteration.py
 
-1. d = 2,000, r = 10: an iteration against the passes it cannot do without, timed in turns:
+1. d = 2,000, r = 10: an iteration against its necessary passes, timed alternately:
    one element-wise pass over three arrays and two products with the block (z'B and zY; the
-   product zQ rides on the element-wise pass).
+   product zQ is part of the element-wise pass).
 2. d = 500 ... 8,000: the exponent p in time ~ d^p.
 3. d = 4,000: two threads against one.
 

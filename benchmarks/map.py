@@ -1,4 +1,4 @@
-"""A map of the cost of `minimize`: one cell per problem, a cliff is a red cell.
+"""A map of the cost of `minimize`: one cell per problem; slow and uncertified cells are red.
 
     python benchmarks/map.py --d 1000                    # all panels, NumPy
     python benchmarks/map.py --d 8000 --device cuda      # on a CUDA device, in float32

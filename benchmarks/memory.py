@@ -1,9 +1,10 @@
 """Arrays that each solver holds at its peak, measured, beside what `weakprox.plan` says.
 
-Each run is a process of its own, on Linux: the kernel keeps the most that it held (VmHWM),
-which no load on the machine can hide, and forgets it when asked to. With glibc's own
-settings: an allocator that gives memory back at once (MALLOC_TRIM_THRESHOLD_) holds less.
-`python benchmarks/memory.py [solver ...]` prints a loose and a tight run of each.
+Each run is a process of its own, on Linux: the kernel records its peak (VmHWM), which does not
+depend on the load of the machine and can be reset. With glibc's own settings: an allocator that
+gives memory back at once (MALLOC_TRIM_THRESHOLD_) holds less.
+
+    python benchmarks/memory.py [solver ...]   # a loose and a tight run of each
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@
     python benchmarks/observed.py logistic        # a path with folds on 76 x 4,600 classes
 
 Ratings are synthetic: a matrix of rank 20 with decaying values, intercepts of rows and columns,
-noise, popularity skew, rounded to 1, ..., 5. Biases that are shrunk towards zero are taken off
+noise, popularity skew, rounded to 1, ..., 5. Biases that are shrunk towards zero are subtracted
 first, for every method. lam leaves about 50 singular values or fewer. Peers that are not
 installed are named and left out. Times are the least of `--repeat` runs; the ALS of cmfrec,
 lenskit and implicit have 50 factors and 30 iterations. fancyimpute's SoftImpute runs until its

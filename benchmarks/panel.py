@@ -14,10 +14,11 @@ PYTHONPATH=PEERS OPENBLAS_NUM_THREADS=1 python benchmarks/panel.py
 causaltensor and mlsynth run the iteration of MC-NNM (Athey et al., 2021) from X = 0: effects of
 units and periods are fitted to the residuals by means in turns, the matrix is completed, and
 its singular values are thresholded, by the Gram matrix in causaltensor and by a full SVD in
-mlsynth. They know no objective to stop at. So the iterations are counted first (`needed`), up
-to that whose objective, with the best effects, is that of our certified answer. Then their own
-functions run for this number of iterations, and only that is timed, in turns with ours. If
-that took more than `--limit` seconds, fewer iterations are timed, and the line says how many.
+mlsynth. They have no stopping rule for the objective. So the iterations are counted first
+(`needed`), up to that whose objective, with the best effects, is that of our certified answer.
+Then their own functions run for this number of iterations, and only that is timed, in turns
+with ours. If that took more than `--limit` seconds, fewer iterations are timed, and the line
+says how many.
 
 lightweight-mcnnm has the same iteration, but its functions store an array with the square of
 the number of cells of the panel: 2.9 TB at this size.

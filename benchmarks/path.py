@@ -1,4 +1,4 @@
-"""What a whole path costs, in single cold solves at the points of its grid (one run).
+"""Cost of a whole path, in units of single cold solves at the points of its grid (one run).
 
     python benchmarks/path.py [--size 300 200] [--tol 1e-3 1e-4] [--every 1]
 

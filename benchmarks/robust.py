@@ -9,7 +9,7 @@ the frames of examples/data/street_video.npz in [0, 1]:
 
 - ours: `minimize` with its proof, all included;
 - plain: accelerated proximal gradient steps from zero with restarts, the Gram matrix and all of
-  its eigenvectors in every step, and the gap after every step, which tells when to stop; its
+  its eigenvectors in every step, and the gap after every step, which decides when to stop; its
   steps alone, without gaps, are timed too;
 - IALM: the inexact augmented Lagrange method of pyrpca and others (Lin, Chen & Ma, 2010) with
   a full SVD in every iteration, for the same objective: L, and the sum of outliers and noise.

@@ -1,4 +1,4 @@
-"""Time per iteration on dask arrays of growing height, and what it tells about larger ones.
+"""Time per iteration on dask arrays of growing height, and a prediction for larger ones.
 
 Run from the root of the repository: `python benchmarks/scaling.py`, or with other numbers
 of rows. It starts a cluster of two worker processes with one thread each, solves sparse

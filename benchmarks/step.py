@@ -1,4 +1,4 @@
-"""What one SVRGCG inner step costs, in units of the passes it cannot do without.
+"""Cost of one SVRGCG inner step, in units of its necessary passes.
 
 Example 1 (Denoising + L1 + NuclearBall) at m = d = 1000, r = 10. The bare passes are
 the products of the thin SVD (timed with the block width the oracle uses, as many as it

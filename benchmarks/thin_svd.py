@@ -1,11 +1,12 @@
-"""Ways to the leading singular triplets, timed in turns; behind the choice of "auto".
+"""Methods for the leading singular triplets, timed alternately; the basis of "auto".
 
 Rows: shape, rank and kind of matrix. "clear" has `rank` values well above the noise (what
 a proximal target looks like when X* is low-rank), "flat" is pure noise (the hard case).
 "warm" starts the block method from the basis of a nearby matrix, as solvers do.
 
-A second table compares what `DavisYin` takes many triplets from: the eigenvectors of the Gram
-matrix, and one or two power steps with a wide block, which starts from a nearby matrix.
+A second table compares the ways in which `DavisYin` computes many triplets: the eigenvectors of
+the Gram matrix, and one or two power steps with a wide block, which starts from a nearby
+matrix.
 """
 
 from __future__ import annotations

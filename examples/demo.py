@@ -54,8 +54,8 @@ def main():
     eps = 1e-4 * start
     print(
         "This demo takes the correlations of 500 genes, measured in 7 human tissues, and\n"
-        "looks for a sparse matrix of low rank near them. It goes on until its value is\n"
-        f"proved to be within {eps:.3g} (0.01 % of the start's) of the best possible."
+        "looks for a sparse matrix of low rank near them. It stops when its value is\n"
+        f"proved to be within {eps:.3g} (0.01 % of the value at the start) of the optimum."
     )
 
     problem = wp.Problem(
@@ -76,7 +76,7 @@ def main():
         f"sparsity  {share_of_zeros(result.X):.1%} zeros, against {share_of_zeros(C):.1%} in "
         f"the data (zero: at most {ZERO:.0%} of the largest entry)"
     )
-    print(f"gap       {result.gap:.3g}, asked for {eps:.3g}: {result.status.label}")
+    print(f"gap       {result.gap:.3g}, requested {eps:.3g}: {result.status.label}")
     print(f"          {result.certificate}")
     print(f"work      {result.counts.svds} thin SVDs, {result.seconds:.1f} s")
 

@@ -46,7 +46,7 @@ fig, ax = plt.subplots(figsize=(7.5, 4), layout="constrained")
 ax.semilogy(svds, [proof.gap for proof in proofs], "k.-", label="gap, proved")
 ax.semilogy(svds, above, "o--", label="value above the optimum")
 ax.semilogy(svds, below, "s--", label="lower bound below the optimum")
-ax.axhline(whole.eps, color="grey", linewidth=0.8, label="accuracy asked for")
+ax.axhline(whole.eps, color="grey", linewidth=0.8, label="requested accuracy")
 ax.set(xlabel="decompositions", ylabel="distance in the value of f", xticks=svds)
 _ = ax.legend()
 
@@ -87,7 +87,7 @@ true = [problem.value(run.low_rank) - optimum.lower_bound for run in runs]
 errors = [run.certificate.sampling_error for run in runs]
 
 fig, ax = plt.subplots(figsize=(7.5, 4), layout="constrained")
-ax.loglog(samples, [run.eps for run in runs], "_", color="grey", ms=20, label="asked for")
+ax.loglog(samples, [run.eps for run in runs], "_", color="grey", ms=20, label="requested")
 ax.loglog(samples, [run.gap for run in runs], "k.-", label="gap, at 95 % confidence")
 ax.loglog(samples, errors, "s--", label="of it, sampling error")
 ax.loglog(samples, true, "D--", label="true distance from the optimum")

@@ -5,9 +5,9 @@ Imputation of missing votes
 :class:`weakprox.SparseLowRankImputer` fills the missing entries of a table with those of a
 low-rank and sparse matrix that fits the observed entries. It is a scikit-learn transformer:
 it works in pipelines, completes new rows, and keeps the observed entries. The scale,
-:math:`\lambda` and :math:`\tau` are chosen by hiding a tenth of the observed entries. By the
-same entries the matrix is combined with conditional means, given the other columns, and with
-means over the nearest rows, where they predict better.
+:math:`\lambda` and :math:`\tau` are chosen by hiding a tenth of the observed entries. The same
+entries determine how the matrix is combined with conditional means, given the other columns,
+and with means over the nearest rows.
 """
 
 # %%

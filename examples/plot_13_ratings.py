@@ -65,8 +65,8 @@ axes[1].set(xlabel="rating", ylabel="prediction")
 plt.show()
 
 # %%
-# Films for somebody, from the command line too: ``weakprox complete ratings.csv --row user
-# --col film --value rating -o predictions.parquet --report report.html``.
+# Recommendations for one person. On the command line, use ``weakprox complete ratings.csv --row
+# user --col film --value rating -o predictions.parquet --report report.html``.
 
 busiest = np.bincount(user[known]).argmax()
 films, scores = model.recommend(busiest, 5)

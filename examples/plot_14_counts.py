@@ -40,9 +40,10 @@ print(result.certificate)
 print(f"rank {result.rank}, {result.counts.svds} thin SVDs")
 
 # %%
-# The picture
-# -----------
-# The samples in the plane of the first two components, by the state of health of the person.
+# Components of the samples
+# -------------------------
+# The plot shows the samples in the plane of the first two components, by the health of the
+# person.
 
 crohns = data["crohns"][: shape[0]]
 U, s, _ = result.factors

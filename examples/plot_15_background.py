@@ -72,8 +72,8 @@ for name, L in (("truncated SVD", truncated), ("RobustPCA", model.low_rank_)):
 # %%
 # New frames
 # ----------
-# The components of a fit serve frames that it has not seen. Rows are what `transform` takes, so
-# for this the frames are rows: the same problem, transposed.
+# The components of a fit can be applied to new frames. `transform` takes rows, so the frames
+# are rows here: the same problem, transposed.
 
 early = wp.RobustPCA(noise=0.03, random_state=0).fit(M.T[:200])
 late = early.transform(M.T[200:])

@@ -3,7 +3,7 @@ Typing errors in a table
 ========================
 
 Tables that people type contain wrong numbers: a decimal point in the wrong place, two columns
-swapped. If columns are correlated, the others tell what an entry should have been.
+swapped. If columns are correlated, the other entries of a row show what an entry should be.
 :class:`weakprox.RobustPCA` finds such entries, ignores them in the fit, and predicts them. Gaps
 (NaN) are allowed, and columns may have different units.
 """
@@ -46,9 +46,9 @@ print(model.certificate_)
 print(found.sum().sort_values(ascending=False).head(3))
 
 # %%
-# How many of the wrong entries were found, and how far are they off after the repair? Beside
-# it: the entries' distance from the median of their column, and principal components of the
-# same rank, which see the wrong numbers.
+# How many of the wrong entries were found, and how far are they off after the repair? For
+# comparison: the entries' distance from the median of their column, and principal components of
+# the same rank, which include the wrong numbers.
 
 filled = SimpleImputer(strategy="median").fit_transform(typed)
 spread = 1.4826 * np.median(np.abs(filled - np.median(filled, axis=0)), axis=0)

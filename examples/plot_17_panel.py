@@ -11,7 +11,7 @@ from the sales observed is the effect.
 # %%
 # The data
 # --------
-# Packs sold per head in each state and year, and the cells that are treated.
+# The data are packs sold per head in each state and year, and the cells that are treated.
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -28,7 +28,8 @@ print(packs.loc[["California", "Nevada", "Utah"], [1970, 1988, 2000]])
 # The fit
 # -------
 # The weight of the nuclear norm is chosen by holding out untreated cells. The certificate shows
-# that the problem is solved: another result comes from another weight, not from the solver.
+# that the problem is solved: a different result is due to a different weight, not to the
+# solver.
 
 model = wp.MatrixCompletionPanel(random_state=0).fit(packs, treated)
 print(model.summary())

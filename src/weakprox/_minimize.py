@@ -1,4 +1,4 @@
-"""The front door: check the arguments, choose solver and accuracy, run, return.
+"""`minimize`: check the arguments, choose solver and accuracy, run, return.
 
 Data of extreme size are solved in another unit. With X = u X', every term of f in the
 library has a twin with f(X) = u^2 f'(X'): G and the quadratic parts of R keep their constants,
@@ -83,15 +83,18 @@ def minimize(
     solver : Method, class or str, optional
         An object such as `SVRGCG(rank=10)`, a class, or a name such as "svrgcg" or
         "davis-yin" in any case. By default ("auto"), the solver that is expected to prove
-        its accuracy soonest: `SampleAverage` if G is known through samples only,
-        `LeanSplitting` for large, float32 or GPU data with a squared distance, an entrywise
-        penalty and a nuclear ball, `DualAscent` for a squared distance with `MaxAffine`,
-        otherwise `DavisYin`; `SVRGCG` if memory is short. `result.explain()` says why.
+        its accuracy soonest. Without a penalty these are `Thresholding` for sparse matrices,
+        `FactoredProximal` or `FilledProximal` for `Completion`, and `DenseProximal` for
+        `Denoising` with weights or a robust loss. Otherwise they are `LeanSplitting` for
+        large, float32 or GPU data with a squared distance and a separable penalty,
+        `SampleAverage` if G is known through samples only, `DualAscent` for a squared
+        distance with `MaxAffine`, `AdaptiveSVRGCG` if memory is short, and `DavisYin` in all
+        other cases. `result.explain()` gives the reason.
     tol : float, optional
         Accuracy relative to max(|f|, s), s = 1e-5 smoothness/2 |X|_F^2 at the answer X: the
-        second counts only where f nearly vanishes. Less than 1. 1e-4 if neither it nor `eps`
-        is given, and at least 1.2e-7 for float32 and 1e-14 for float64 data. Solvers that plan
-        for an absolute accuracy get one from a rough run.
+        second counts only where f nearly vanishes. The default is 1e-4 if `eps` is not given.
+        It must be less than 1, and at least 1.2e-7 for float32 and 1e-14 for float64 data.
+        Solvers that plan for an absolute accuracy get one from a rough run.
     eps : float, optional
         Accuracy in the value of f (absolute), instead of `tol`.
     rank : int, optional
@@ -125,8 +128,9 @@ def minimize(
         A progress bar on stderr; "auto" shows it on a terminal only. With True, lines are
         printed instead where there is no terminal, such as in a notebook.
     look_every : int, optional
-        Evaluate f every so many inner steps; by default at every step first, then at
-        growing intervals (a tenth of the steps so far), and at epoch ends.
+        Number of inner steps between evaluations of f. By default f is evaluated at every
+        step at first, then at growing intervals (a tenth of the steps so far), and at epoch
+        ends.
     stop_when_certified : bool
         End as soon as the duality gap proves eps (finite sums only).
     evaluation_samples : int
@@ -179,7 +183,7 @@ def minimize(
     method.check(problem)
     if budget() is not None:
         check_room(problem, method)
-        proof = bool(proof)  # the dual point is not kept unless that is asked for
+        proof = bool(proof)  # the dual point is kept only on request
     aim = 0.0 if eps is None else arguments.positive("eps", eps) / unit**2
     relative = 0.0
     if eps is None:
@@ -277,7 +281,7 @@ def _planned(
         batch = loss.draw(np.random.default_rng([seed, SCALE]), samples)
         pool = Empirical(loss, [(batch, samples)])
         if not pool.strong_convexity + problem.penalty.curvature > 0.0:
-            # so few samples may be flat: for a size, unlike a proof, G's own constant will do
+            # so few samples may be flat: for a size, unlike a proof, G's own constant is enough
             known = loss.strong_convexity
             pool = Empirical(loss, [(batch, samples)], strong_convexity=known)
         rough = minimize(Problem(pool, problem.penalty, problem.spectral), tol=ROUGH, **quiet)

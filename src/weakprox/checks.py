@@ -129,7 +129,7 @@ def check_weak_prox(
     found = spectral.weak_prox(
         A, weight=weight, rank=rank, tolerance=Tolerance(delta1), certify=certify, rng=rng
     )
-    _require(found.V.rank <= rank, f"rank {found.V.rank} above the {rank} asked for")
+    _require(found.V.rank <= rank, f"rank {found.V.rank} above the requested {rank}")
     rounding = max(1e-9, 64 * eps_of(found.V.s))  # of the lengths of float32 vectors
     _require(spectral.violation(found.V) <= rounding, "the oracle's point is not feasible")
 

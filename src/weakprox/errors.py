@@ -1,4 +1,4 @@
-"""Exceptions and warnings: every one names the argument, what came and what is wanted."""
+"""Exceptions and warnings: each names the argument, what was received and what is expected."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class InputError(WeakproxError, ValueError):
     argument : str
         Name of the argument as the caller wrote it.
     given : object
-        What came in (a short description, not the data itself).
+        The value received (a short description, not the data themselves).
     wanted : str
         What would be accepted.
     """
@@ -31,7 +31,7 @@ class InputError(WeakproxError, ValueError):
         super().__init__(f"{argument}: got {shortened(given)}; wanted {wanted}.")
 
     def __reduce__(self) -> tuple[type[InputError], tuple[str, object, str]]:
-        """Rebuild from the three parts, so the error survives process borders."""
+        """Rebuild from the three parts, so that the error can be pickled."""
         return type(self), (self.argument, self.given, self.wanted)
 
 
@@ -54,7 +54,7 @@ class SamplerError(InputError):
     ----------
     result : Result or None
         Where it failed in the middle of a run: the best point so far, from which
-        `minimize(..., resume=error.result)` goes on.
+        `minimize(..., resume=error.result)` continues.
     """
 
     result: Any = None
@@ -65,19 +65,19 @@ class ProofError(InputError):
 
 
 class CheckpointWarning(UserWarning):
-    """A checkpoint was not written, or an older one than the last had to be taken."""
+    """A checkpoint was not written, or an older one than the last had to be used."""
 
 
 class WorkersLostError(WeakproxError):
-    """Data were lost with their workers, and nothing tells how to make them again."""
+    """Data were lost with their workers and cannot be recomputed."""
 
 
 class DecompositionError(WeakproxError):
-    """A matrix has no decomposition, or none that reaches the accuracy asked for."""
+    """A matrix has no decomposition, or none that reaches the requested accuracy."""
 
 
 def shortened(given: object) -> str:
-    """Return the description of what came in, without the middle part if it is long."""
+    """Return the description of a value, without its middle part if it is long."""
     text = str(given)
     if len(text) <= LONGEST:
         return text

@@ -1,4 +1,4 @@
-"""Messages about arguments that were meant differently: what they are, and the right call."""
+"""Messages about wrong arguments: what they are, and the correct call."""
 
 from __future__ import annotations
 

@@ -370,7 +370,7 @@ class Problem:
 
 
 class Restated:
-    """The same loss with another strong convexity; all other members are forwarded."""
+    """A loss with another strong convexity; all other members are forwarded."""
 
     def __init__(self, loss: Loss, strong_convexity: float) -> None:
         self._loss = loss

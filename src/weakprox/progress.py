@@ -1,4 +1,4 @@
-"""The progress display: bars on a terminal, lines elsewhere if they are asked for."""
+"""The progress display: bars on a terminal, lines elsewhere on request."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ FIRST, GROWTH, LONGEST = 1.0, 1.5, 60.0  # seconds to the first line, and betwee
 class Progress:
     """Progress on stderr, one bar for each task, if `wanted`; "auto" wants it on a terminal.
 
-    Elsewhere, in a log or a notebook, lines are printed now and then instead of bars. Beside a
-    bar stands "3/12" if `counted`, otherwise a percentage. If `kept`, the bars stay on the
+    Elsewhere, in a log or a notebook, lines are printed at intervals instead of bars. A bar is
+    followed by "3/12" if `counted`, otherwise by a percentage. If `kept`, the bars stay on the
     screen at the end.
     """
 

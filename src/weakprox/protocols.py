@@ -101,7 +101,7 @@ def loss_capabilities(loss: Any) -> LossCapabilities:
 
 
 def penalty_capabilities(penalty: Any) -> PenaltyCapabilities:
-    """What a penalty declares, or nothing.
+    """Capabilities that a penalty declares; empty if none.
 
     A form is the class's own: a subclass that inherits it may compute another penalty.
     """
@@ -286,7 +286,7 @@ class Tolerance:
     within delta2 of the optimum. delta1 sets the accuracy of the SVD. delta2 is the cost of
     the rank: X~ is the best feasible matrix of the requested rank, so a rank below that of
     X* is allowed as long as it costs at most delta2. If `powers` is positive, the caller
-    measures what an inexact SVD costs: so many power steps from a good start are enough, and
+    measures what an inexact SVD costs: this many power steps from a good start are enough, and
     the rank may be larger than requested.
     """
 

@@ -1,4 +1,4 @@
-"""The result of a run: the answer, how the run ended, and all that is known about it."""
+"""The result of a run: the answer, how the run ended, and what is known about the answer."""
 
 from __future__ import annotations
 
@@ -66,9 +66,9 @@ class Status(Enum):
         "covered.",
     )
     EXPECTED = (
-        "done as the theorem asks",
+        "done as the theorem requires",
         "The work that makes the expected error at most eps is done, with an oracle as "
-        "accurate as the theorem asks. The statement relies on the constants; the gap, if "
+        "accurate as the theorem requires. The statement relies on the constants; the gap, if "
         "there is one, is proved for this answer.",
     )
     RANK_LIMITED = (
@@ -77,19 +77,19 @@ class Status(Enum):
         "oracle left out more than allowed, or the iterate is better than its rank-limited "
         "answer. Raise rank, or leave it out.",
     )
-    MAX_SECONDS = ("out of time", "Raise max_seconds, or ask for a larger eps.")
-    MAX_SAMPLES = ("out of samples", "Raise max_samples, or ask for a larger eps.")
-    MAX_SVDS = ("out of SVDs", "Raise max_svds, or ask for a larger eps.")
+    MAX_SECONDS = ("out of time", "Raise max_seconds, or use a larger eps.")
+    MAX_SAMPLES = ("out of samples", "Raise max_samples, or use a larger eps.")
+    MAX_SVDS = ("out of SVDs", "Raise max_svds, or use a larger eps.")
     MAX_MEMORY = (
         "out of memory for samples",
-        "More samples than fit in memory would have to be kept. Ask for a larger eps, or use "
+        "More samples than fit in memory would have to be kept. Use a larger eps, or "
         "SVRGCG, which keeps none.",
     )
     FINISHED = (
-        "finished, nothing promised",
+        "finished without a guarantee",
         "The method stopped improving before it reached the requested accuracy, and no theorem "
-        "promises it. Look at the gap; ask for a larger tol or eps, or leave the method's "
-        "settings to the theory.",
+        "guarantees it. Check the gap, use a larger tol or eps, or leave the method's settings "
+        "to the theory.",
     )
     CALLBACK = ("stopped by the callback", "The callback returned True.")
     INTERRUPTED = ("interrupted", "Ctrl-C; this is the best point so far.")
@@ -113,8 +113,8 @@ class Counts:
     """Work done, in the paper's units.
 
     Gradients are those of single terms (of single entries for `Completion`): an inner sample
-    costs two, a full gradient as many as there are terms. Decompositions are those the method
-    asked for, without those of certificates and of C0.
+    costs two, a full gradient as many as there are terms. Decompositions are those of the
+    method, without those of certificates and of C0.
     """
 
     samples: int = 0  # drawn from the distribution, pilot draws for constants included
@@ -137,9 +137,9 @@ class Certificate:
     Attributes
     ----------
     value, lower_bound : float
-        f at the answer, and a number that f exceeds everywhere; minus infinity if nothing
-        is proved. If G is sampled, the value is an estimate and the statement is about the
-        gap alone: the bound lies that far below the estimate.
+        f at the answer, and a lower bound on f; minus infinity if nothing is proved. If G is
+        sampled, the value is an estimate and the statement is about the gap alone: the bound
+        lies that far below the estimate.
     rests_on : {"exact", "high-probability", "sampled"}
         "high-probability" if a randomised bound on singular values was used (wrong with
         probability at most 1e-10), "sampled" if G is known through samples.
@@ -152,9 +152,9 @@ class Certificate:
     samples : int
         Samples that the statement rests on, if G is sampled.
     rarest : float
-        If G is sampled, values that at least this share of the draws has are accounted for.
-        Rarer values that no sample showed are assumed not to move the mean further than the
-        largest value seen would.
+        If G is sampled, values that occur in at least this share of the draws are accounted
+        for. Rarer values that were not observed are assumed not to move the mean further than
+        the largest observed value would.
     """
 
     value: float
@@ -294,7 +294,7 @@ class Look:
     epoch, step : int
         Where the run is; step 0 is the end of an epoch.
     value, value_low_rank : float
-        f at the iterate and at the latest point of the rank asked for.
+        f at the iterate and at the latest point of the requested rank.
     lower_bound : float
         The best lower bound on the optimum so far; minus infinity without one.
     seconds, counts
@@ -303,7 +303,7 @@ class Look:
         The iterate itself: read it, do not write to it. Its factors (a `LowRank`) if the
         data live on workers, and for losses of observed entries without a penalty.
     V : LowRank or None
-        The latest point of the rank asked for, None for methods that have none.
+        The latest point of the requested rank, None for methods that have none.
     """
 
     epoch: int
@@ -378,7 +378,7 @@ class Result:
     status : Status
         Why the run ended.
     eps : float
-        Accuracy asked for.
+        Requested accuracy.
     certificate : Certificate
         How good the answer is, and what that statement rests on.
     counts : Counts
@@ -394,7 +394,7 @@ class Result:
     iterate_value : float
         f at the full-rank iterate the answer comes from.
     reason : str
-        Why this solver was taken.
+        Why this solver was used.
     dual : object
         Dual points at the end of a splitting, for `minimize(neighbour, start=result)`.
     unit : float
@@ -406,7 +406,7 @@ class Result:
         Names of the rows and columns of X, if the data came as a frame.
     source : object
         A weak reference to the problem, for `proof` and `report`; a strong one if the result
-        was asked to keep the problem.
+        keeps the problem.
     estimate : LowRank, array or None
         The matrix that a model reports, if it differs from the answer, for example because
         the shrinkage is undone; an array if it is not of low rank. `report` shows it; value
@@ -437,7 +437,7 @@ class Result:
     estimate: LowRank | Array | None = None
 
     def __getattr__(self, name: str) -> Any:
-        """Say what an attribute of other libraries is called here."""
+        """Raise an error that gives the name here of an attribute of other libraries."""
         said = f"{type(self).__name__!r} object has no attribute {name!r}"
         here = ELSEWHERE.get(name)
         raise AttributeError(
@@ -454,7 +454,7 @@ class Result:
         needed = m * d * U.dtype.itemsize
         if needed >= LARGE and on_cpu(U) and needed > room():
             given = f"the answer as an array of {m} x {d}, which takes {shown_bytes(needed)}"
-            wanted = f"at most the {shown_bytes(room())} there is: use result.factors"
+            wanted = f"at most the available {shown_bytes(room())}: use result.factors"
             raise InputError("X", given, wanted)
         return self.low_rank.rounded()
 
@@ -489,7 +489,7 @@ class Result:
 
     @property
     def certified(self) -> bool:
-        """Whether the gap shows the accuracy asked for, at the certificate's confidence."""
+        """Whether the gap proves the requested accuracy, at the certificate's confidence."""
         return bool(self.gap <= self.eps)
 
     @cached_property
@@ -523,7 +523,7 @@ class Result:
         counts, proof = self.counts, self.certificate
         mean = counts.rank_one_svds / max(1, counts.svds)
         parts = {
-            "Solver": f"{self.solver}: {self.reason or 'it was asked for'}.",
+            "Solver": f"{self.solver}: {self.reason or 'it was requested'}.",
             "End": f"{self.status.label}. {self.status.advice}",
             "Cost": f"{counted(counts.svds, 'SVD')} (of rank {mean:.0f} on average), "
             f"{_gradients(self)}, {self.seconds:.2f} s.",
@@ -658,7 +658,7 @@ class Result:
     def _repr_html_(self) -> str:
         """A small table for notebooks: the answer, the certificate and the gap as a line."""
         m, d = self.low_rank.shape
-        asked = f"asked for: {self.eps:.3g}"
+        asked = f"requested: {self.eps:.3g}"
         gap = f"{self.gap:.3g} ({asked})" if self.certificate.proves else f"none ({asked})"
         rows: list[tuple[str, Any]] = [
             ("value", f"{'about ' if self.sampled else ''}{self.value:.6g}"),
@@ -699,7 +699,7 @@ class Result:
                 f"{self.solver} on {m} x {d}: {self.status.label}"
                 + ("" if reached else "  ** TARGET NOT CONFIRMED **"),
                 f"  value      {'about ' if self.sampled else ''}{self.value:.6g}   "
-                f"(eps asked for: {self.eps:.3g})",
+                f"(requested eps: {self.eps:.3g})",
                 f"  gap        {gap}",
                 f"  rank       {self.rank}{filled}",
                 f"  feasible   to {self.violation:.1e}",
@@ -734,13 +734,13 @@ def _open_questions(result: Result, alpha: float | None) -> list[str]:
     if proof.rests_on == "sampled":
         left.insert(
             0,
-            f"The other {100 * (1 - proof.confidence):.3g} % of cases. Values that fewer than "
-            f"one draw in {1 / proof.rarest:.0f} has and that none of {proof.samples} samples "
-            "showed: they are assumed not to move the mean further than the largest value "
-            "seen would.",
+            f"The other {100 * (1 - proof.confidence):.3g} % of cases. Values that occur in "
+            f"fewer than one draw in {1 / proof.rarest:.0f} and in none of {proof.samples} "
+            "samples: they are assumed not to move the mean further than the largest "
+            "observed value would.",
         )
     if not result.certified:
-        left.insert(0, f"The accuracy asked for, {result.eps:.3g}, is not proved.")
+        left.insert(0, f"The requested accuracy, {result.eps:.3g}, is not proved.")
     return left
 
 

@@ -23,7 +23,7 @@ END = object()
 
 @dataclass(frozen=True)
 class Failure:
-    """An error of the source, to be raised when the next item is asked for."""
+    """An error of the source, to be raised when the next item is requested."""
 
     error: BaseException
 
@@ -134,7 +134,7 @@ class Stream:
         return self._told
 
     def seek(self, position: int) -> None:
-        """Move to the position after so many samples.
+        """Move to the position after this many samples.
 
         To move backwards, the source is opened again and read from its start.
         """
@@ -157,7 +157,7 @@ class Stream:
         return Batch.joined(parts).given
 
     def __iter__(self) -> Iterator[Any]:
-        """All that is left, in batches; ends with the source."""
+        """All remaining samples, in batches; ends with the source."""
         while True:
             try:
                 first = self._next(self._batch)
@@ -184,7 +184,7 @@ class Stream:
         self.close()
 
     def _next(self, most: int | None) -> Batch:
-        """At most so many samples: the rest of the last item, or of the next one."""
+        """At most this many samples: the rest of the last item, or samples of the next one."""
         if self._left is None:
             self._left = self._item()
         found, self._left = self._left.split(most)
@@ -342,7 +342,7 @@ class Batch:
         return Batch(self.A[rows], None if self.y is None else self.y[rows])
 
     def split(self, most: int | None) -> tuple[Batch, Batch | None]:
-        """Split off at most so many samples; return them and the rest."""
+        """Split off at most this many samples; return them and the rest."""
         if most is None or most >= self.size:
             return self, None
         return self.part(slice(most)), self.part(slice(most, None))

@@ -28,7 +28,7 @@ def test_resume_begins_where_there_is_nothing_yet(folder, weakprox):
 
 def test_what_is_refused(folder, weakprox, refused):
     weakprox(*KEPT, "--max-svds", 100)
-    refused(*KEPT, says=("run.safetensors", "there already"))
+    refused(*KEPT, says=("run.safetensors", "already exists"))
     refused(*KEPT, "--resume", "--seed", 1, says=("--resume", "another seed"))
     refused(*KEPT[:3], 2, *KEPT[4:], "--resume", says="another problem")
     refused(*RUN, "--resume", says="--resume: got True")

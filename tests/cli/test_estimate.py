@@ -137,7 +137,7 @@ def test_the_choice_of_the_solver_is_explained_where_it_was_made(folder, weakpro
     assert summary_of(weakprox("estimate", "m.npy", *PROBLEM, "--json"))["reason"] == reason
     named = ("estimate", "m.npy", *PROBLEM, "--solver", "davisyin")
     assert reason not in weakprox(*named).stdout
-    assert summary_of(weakprox(*named, "--json"))["reason"] == "it was asked for"
+    assert summary_of(weakprox(*named, "--json"))["reason"] == "it was requested"
 
 
 @pytest.mark.parametrize("name", ["dualascent", "SampleAverage"])

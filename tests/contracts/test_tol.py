@@ -84,7 +84,7 @@ def test_without_any_accuracy_it_is_one_in_ten_thousand(name):
     assert result.eps == TOL * abs(result.value) == 1e-4 * abs(result.value)
     assert result.gap <= result.eps
     assert result.certified
-    assert result.reason != "it was asked for"
+    assert result.reason != "it was requested"
 
 
 @every_problem

@@ -152,7 +152,7 @@ def test_answer_that_is_not_minimal(term):
 @pytest.mark.parametrize("term", TERMS, ids=NAMES)
 def test_rank_above_the_one_asked_for(term):
     full = term.weak_prox(A, weight=1.0, rank=6)
-    with pytest.raises(CheckError, match="above the 1 asked for"):
+    with pytest.raises(CheckError, match="above the requested 1"):
         check_weak_prox(Tampered(term, lambda found: replace(found, V=full.V)), A, rank=1)
 
 

@@ -161,7 +161,7 @@ def test_limits_and_looks_may_change(file):
 
 def test_a_file_that_is_there_is_not_written_over(file):
     file.write_bytes(b"somebody's model")
-    with pytest.raises(FileError, match="there already"):
+    with pytest.raises(FileError, match="already exists"):
         run(file, resume=False)
     with pytest.raises(FileError):
         run(file)

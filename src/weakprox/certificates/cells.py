@@ -25,7 +25,7 @@ from weakprox.losses.cells import Cells, Sums
 from weakprox.passes import ValueForm
 
 GRAM = 2000  # length of the shorter side up to which a Gram matrix is cheaper than products
-SHORTER = (0.0, 1e-12, 1e-9)  # shares of q given up if rounding took it out of the domain
+SHORTER = (0.0, 1e-12, 1e-9)  # shares by which q is reduced if rounding left the domain
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,7 +51,7 @@ class CellsDual:
         return lower, t, t * norm, rests_on
 
     def _dual_value(self, sums: Sums, t: float) -> tuple[float, float]:
-        """D(t q) and a bound on its rounding error, from the sums if they tell it."""
+        """D(t q) and a bound on its rounding error, from the sums if they suffice."""
         if not self.cells.residual:
             return self.cells.dual_value(self.at, t)
         # q m = q (m - x) + q x, the former of one sign; |q x| by Cauchy and Schwarz

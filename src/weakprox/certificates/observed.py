@@ -29,12 +29,12 @@ from weakprox.passes import ValueForm
 from weakprox.passes.ritz import refined, spanned, whitened
 
 CLOSE = 0.93  # triplets with values above this share of the largest are deflated
-BETWEEN = 0.975  # of the largest value: a bound on the rest that is sharp enough
-ROUNDS = 8  # in which more triplets are deflated
+BETWEEN = 0.975  # share of the largest value at which a bound on the rest is sharp enough
+ROUNDS = 8  # rounds in which more triplets are deflated
 FILTER = 6  # degree of the polynomial that finds further triplets; 8 finds no more of them
 APART = 0.05  # sine of the angle from which a direction is another one
-VECTORS = 16  # of that bound; more if it has shown that more must be deflated
-DEGREE = 120  # most products of the bound on the rest of S
+VECTORS = 16  # random vectors of the bound; more if further triplets must be deflated
+DEGREE = 120  # largest number of products of the bound on the rest of S
 SKEW = 1e-9  # largest distance from orthonormal vectors that allows a conclusion
 TINY = 1e-140  # norms below this are bounded by the largest entry
 TRIALS = 12  # values of the dual function that are computed to choose the length of q

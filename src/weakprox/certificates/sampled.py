@@ -22,7 +22,7 @@ gap_theta being the duality gap of the model with gradient v and strong convexit
 
 No statement is made from fewer than `least_samples` samples: any value with a share of at least
 `rarest` of all draws must have been seen. The remaining assumption concerns rarer values that
-no sample showed.
+were not observed.
 """
 
 from __future__ import annotations

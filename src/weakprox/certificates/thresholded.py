@@ -22,13 +22,13 @@ from weakprox.linalg.tiled import Factored, Tile
 from weakprox.passes import ValueForm
 from weakprox.passes.ritz import Vector
 
-SHARE = 0.8  # of the accuracy that inexact triplets and the bound on the rest may cost
+SHARE = 0.8  # share of the accuracy that inexact triplets and the bound on the rest may cost
 CLOSE = 0.9  # triplets that X lacks are deflated if above this share of the norm of Y
 ROUGH = 0.01  # and if their residuals are below this share
-DEGREE = 200  # most products of the bound on the rest
+DEGREE = 200  # largest number of products of the bound on the rest
 SKEW = 1e-9  # largest distance from orthonormal vectors that allows a conclusion
 CLOSEST = 1 - 1e-7  # share of the wanted bound from which Chebyshev polynomials grow
-VECTORS = 8  # of the bound on the rest
+VECTORS = 8  # random vectors of the bound on the rest
 
 
 @dataclass(frozen=True, eq=False)

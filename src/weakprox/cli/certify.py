@@ -47,11 +47,11 @@ def certify(
     ] = 200,
     x_key: Annotated[str | None, unset("Which array of an .npz X_FILE.")] = None,
     x_header: Annotated[
-        bool | None, unset("As --header, of X_FILE.", "--x-header/--no-x-header")
+        bool | None, unset("As --header, for X_FILE.", "--x-header/--no-x-header")
     ] = None,
     scale: Annotated[
         float,
-        typer.Option(help="Factor by which X was multiplied, as estimate does: undone first."),
+        typer.Option(help="Factor by which estimate multiplied X; it is undone first."),
     ] = 1.0,
     reading: Reading = AS_FOUND,
     json: options.Json = False,
@@ -159,7 +159,7 @@ def _show(
         ("optimum", optimum if proof.proves else "no lower bound found"),
     ]
     if feasible and proof.proves:
-        lines.append(("gap", f"{proof.gap:.3g}   (accuracy asked for: {eps:.3g})"))
+        lines.append(("gap", f"{proof.gap:.3g}   (requested accuracy: {eps:.3g})"))
     if reached:
         show(f"{name}: within {eps:.3g} of the optimum, proved", lines)
         return

@@ -20,7 +20,7 @@ DONE, FAILED, BAD, UNCONFIRMED, INTERRUPTED = 0, 1, 2, 3, 130
 REFUSED = 1  # a proof that does not hold
 EXIT_CODES = (
     "Exit codes: 0 done, accuracy reached; 1 unexpected error; 2 bad usage or bad input, "
-    "nothing written; 3 finished, but the accuracy asked for is not confirmed (outputs are "
+    "nothing written; 3 finished, but the requested accuracy is not confirmed (outputs are "
     "written); 130 interrupted (the best point so far is written, if there is one)."
 )
 # Arguments of the library that are options of a command.

@@ -33,10 +33,10 @@ from weakprox.storage.matrices import write_factors, write_matrix, write_text
 ELSEWHERE = {
     "factoredproximal": "is for observed entries: see weakprox complete",
     "filledproximal": "is for observed entries: see weakprox complete",
-    "denseproximal": "is for losses other than the square, while this one is the square",
-    "thresholding": "is for a sparse matrix without a penalty, while this one is the l1 norm",
-    "dualascent": "is for the penalty MaxAffine, while this one is the l1 norm",
-    "sampleaverage": "is for a loss known through samples, while a file is known whole",
+    "denseproximal": "is for losses other than the squared distance, which this command uses",
+    "thresholding": "is for a sparse matrix without a penalty; this command uses the l1 norm",
+    "dualascent": "is for the penalty MaxAffine; this command uses the l1 norm",
+    "sampleaverage": "is for a loss known through samples, but a file holds all data",
 }
 
 
@@ -47,7 +47,7 @@ def estimate(
     tau: options.Tau = None,
     rank: Annotated[
         int | None,
-        unset("Largest rank of the answer. Default: as large as it turns out to be."),
+        unset("Largest rank of the answer. Default: not limited."),
     ] = None,
     psd: options.Psd = False,
     solver: Annotated[
@@ -65,7 +65,7 @@ def estimate(
         typer.Option(help="Time limit in seconds, for the choice of lam and tau as well."),
     ] = 300.0,
     max_memory: options.MaxMemory = None,
-    max_svds: Annotated[int | None, unset("Stop after so many thin SVDs.")] = None,
+    max_svds: Annotated[int | None, unset("Stop after this number of thin SVDs.")] = None,
     output: Annotated[
         Path | None, unset(f"Write X: {options.FORMATS}.", "--output", "-o")
     ] = None,
@@ -172,7 +172,7 @@ def estimate(
     elif not quiet:
         _show(case, result, found, outputs, automatic=method == "auto")
         if command is not None:
-            typer.echo(f"To prove it again:\n  {command}")
+            typer.echo(f"To certify it again:\n  {command}")
     raise ended(result, found)
 
 
@@ -263,7 +263,7 @@ def _show(
     lines = [
         *case.lines(),
         *([("solver", f"{result.solver}: {result.reason}")] if automatic else []),
-        ("value", f"{result.value:.6g}   (accuracy asked for: {result.eps:.3g})"),
+        ("value", f"{result.value:.6g}   (requested accuracy: {result.eps:.3g})"),
         ("proof", str(result.certificate)),
         ("rank", f"{result.rank}; {nonzeros}"),
         ("feasible", f"to {result.violation:.1e}"),
@@ -275,5 +275,5 @@ def _show(
     if not found["reached"]:
         warning = f"Accuracy not confirmed. {found['advice']}"
         if "SVRGCG" in result.solver and "--rank" not in warning:
-            warning += " A larger --rank may help, too."
+            warning += " A larger --rank may also help."
     show(f"{title}: {result.status.label}", lines, warning)

@@ -78,7 +78,7 @@ def _show(case: Case, found: dict[str, Any], parameters: str, memory: str) -> No
     sizes += f"entry {norms['largest_entry']:.6g}"
     accuracy = f"{case.eps:.6g}" + ("" if case.tol is None else f"   (tol {case.tol:g})")
     run = f"{found['solver']}, until a duality gap proves the accuracy: {found['reason']}"
-    most = f"{predicted['svds']} SVDs of SVRGCG (a proof mostly ends runs far earlier)"
+    most = f"{predicted['svds']} SVDs of SVRGCG (a proof usually ends runs far earlier)"
     early, later = (shown_bytes(predicted[name]) for name in ("bytes", "bytes_at_most"))
     lines = [
         ("matrix", f"{m} x {d}, {found['dtype']}, {size}{mapped}{labelled}"),

@@ -37,7 +37,7 @@ Tau = Annotated[
     ),
 ]
 Psd = Annotated[
-    bool, typer.Option("--psd", help="X symmetric and positive semidefinite; so must M be.")
+    bool, typer.Option("--psd", help="X is positive semidefinite; M must be symmetric.")
 ]
 Eps = Annotated[float | None, unset("Accuracy in the value, absolute.")]
 Tol = Annotated[
@@ -48,7 +48,7 @@ Tol = Annotated[
     ),
 ]
 Seed = Annotated[int, typer.Option(min=0, help="Fixes every random choice.")]
-Report = Annotated[Path | None, unset("Write a page to read: .html.")]
+Report = Annotated[Path | None, unset("Write a report: .html.")]
 Summary = Annotated[Path | None, unset("Write the summary: .json.")]
 Json = Annotated[bool, typer.Option("--json", help="Print the summary as JSON, nothing else.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print no summary.")]

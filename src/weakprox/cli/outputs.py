@@ -44,7 +44,7 @@ class Outputs:
         tables: tuple[str, ...] = (),
         **paths: Path | None,
     ) -> Outputs:
-        """The outputs asked for, checked; `tables` are suffixes of a long table as output."""
+        """The requested outputs, checked; `tables` are suffixes of a long table as output."""
         suffixes = SUFFIXES | ({"output": tables} if tables else {})
         if figures is not None:
             _check_figures(figures, paths.get("report"))
@@ -128,7 +128,7 @@ def _check_figures(figures: Path, report: Path | None) -> None:
         wanted = "together with --report, whose plots they are"
         raise InputError("figures", str(figures), wanted)
     if not figures.is_dir():
-        raise FileError(figures, "no such directory", "an existing one, for the pictures")
+        raise FileError(figures, "no such directory", "an existing one, for the plots")
     if find_spec("matplotlib") is None:
         wanted = 'matplotlib; get it by: pip install "weakprox[plot]"'
         raise InputError("figures", str(figures), wanted)

@@ -42,9 +42,9 @@ def reproduce(
             min=1, help="Worker processes. Default: one per CPU it may use.", show_default=False
         ),
     ] = None,
-    fresh: Annotated[bool, typer.Option("--fresh", help="Do finished jobs again.")] = False,
+    fresh: Annotated[bool, typer.Option("--fresh", help="Repeat finished jobs.")] = False,
 ) -> None:
-    """Compute tables and figures of the paper again; a stopped run continues."""
+    """Reproduce tables and figures of the paper; a stopped run continues."""
     from weakprox.experiments import ALL, Interrupted, run
     from weakprox.experiments.harness import write_json
 
@@ -91,7 +91,7 @@ def _together(out: Path, known: list[str], new: dict[str, Any]) -> dict[str, Any
 
 
 def _names(what: list[str], known: list[str]) -> list[str]:
-    """The experiments asked for, once each, the paper's first."""
+    """The requested experiments, once each, the paper's first."""
     unknown = [name for name in what if name not in (*known, "all")]
     if unknown:
         message = f"{', '.join(unknown)}; choose from {', '.join(known)} or all"

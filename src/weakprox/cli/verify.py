@@ -65,7 +65,7 @@ def verify(
             ("spectral", _said(found.terms["spectral"])),
             ("value", f"{verdict.value:.10g}   (claimed: {verdict.claimed_value:.10g})"),
             ("optimum", f"at least {verdict.lower_bound:.10g}"),
-            ("gap", f"{verdict.gap:.3g}   (accuracy asked for: {verdict.eps:.3g})"),
+            ("gap", f"{verdict.gap:.3g}   (requested accuracy: {verdict.eps:.3g})"),
             ("feasible", f"to {verdict.violation:.1e}"),
         ]
         show(f"{shown_path(proof)}: {'valid' if verdict else 'REFUSED'}", lines, str(verdict))

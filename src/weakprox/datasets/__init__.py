@@ -26,7 +26,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    """Name the data sets that there are."""
+    """Raise an error that lists the data sets."""
     said = f"module {__name__!r} has no attribute {name!r}"
     raise AttributeError(
         said if name.startswith("_") else f"{said}; it has {', '.join(__all__)}"

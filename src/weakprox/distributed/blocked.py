@@ -18,7 +18,7 @@ from weakprox.distributed.terms import checked_shape, cut, float_of
 from weakprox.errors import InputError
 from weakprox.passes.reference import Replayed
 
-BLOCK_BYTES = 64 << 20  # of one block of rows: enough work for a task, and several per worker
+BLOCK_BYTES = 64 << 20  # bytes of a block of rows: enough for a task, and several per worker
 MOST_BLOCKS = 1024  # beyond it blocks grow instead, since each costs scheduling time
 
 

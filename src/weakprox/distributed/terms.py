@@ -13,8 +13,8 @@ from weakprox.distributed.work import added, greatest, loaded
 from weakprox.errors import InputError, ShapeError
 from weakprox.linalg.arrays import all_finite, sqnorm, wide
 
-CHUNK_BYTES = 64 << 20  # of copies or measurements that one task reads
-GRAM_BYTES = 8 << 20  # of measurements, converted to rows of a matrix at once
+CHUNK_BYTES = 64 << 20  # bytes of copies or measurements that one task reads
+GRAM_BYTES = 8 << 20  # bytes of measurements that are converted to rows of a matrix at once
 CHUNK = 4_000_000  # observations that one task reads
 
 Indices = np.ndarray[Any, np.dtype[np.int64]]

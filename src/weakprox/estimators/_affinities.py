@@ -16,7 +16,7 @@ from weakprox.selection.noise import Values
 
 NEAREST = 10  # neighbours per sample, at most
 KEPT = 20  # affinities of coefficients per sample, at most
-FEWEST = 2  # of either, at least
+FEWEST = 2  # neighbours or affinities per sample, at least
 SPARE = 2  # times as many are stored, for subsamples that lack some of them
 DIRECT = 0.3  # weight of coefficients relative to cosines
 CHUNK = 512  # samples whose affinities to all others are in memory at once
@@ -33,7 +33,7 @@ class Graph(Protocol):
 
 
 def at_most(most: int, size: int, count: int) -> int:
-    """No more than `most`, nor than there are samples in a cluster on average."""
+    """At most `most`, and at most the mean number of samples in a cluster."""
     return min(max(FEWEST, min(most, size // count)), size - 1)
 
 
@@ -75,7 +75,7 @@ class Ranked:
 
 @dataclass(frozen=True)
 class Neighbors:
-    """Nearest neighbours: one for neighbours of each other, a half if one is the other's."""
+    """Nearest neighbours: affinity 1 if both are neighbours of each other, 1/2 if one is."""
 
     ranked: Ranked
 
@@ -100,8 +100,8 @@ class Neighbors:
 class Coefficients:
     """The graph of C = U S V': cosines and, with a smaller weight, sizes of coefficients.
 
-    The cosines are those between rows of U S^(1/2), to a power. Column j of C says how sample
-    j is made of the others.
+    The cosines are those between rows of U S^(1/2), to a power. Column j of C expresses sample
+    j as a combination of the others.
     """
 
     cosines: Ranked
@@ -132,7 +132,7 @@ class Coefficients:
         )
 
     def kept(self, size: int, count: int) -> int:
-        """At most twenty, or as many as were asked for."""
+        """At most twenty, or the number requested."""
         if self.n_neighbors is None:
             return size - 1
         if is_auto(self.n_neighbors):

@@ -14,7 +14,7 @@ from weakprox.linalg import decompositions
 from weakprox.selection.noise import Values
 
 SMALL = 0.01  # weights below are set to zero
-STEPS = 50  # of the search for weights, which is smooth and has few unknowns
+STEPS = 50  # steps of the search for weights, which is smooth and has few unknowns
 
 
 @dataclass(frozen=True)
@@ -59,12 +59,12 @@ class Compared:
 def averaging_weights(
     folds: Sequence[Compared], prior: Values, *, likely: bool, sets: int = 1
 ) -> Values:
-    r"""Weights of least loss on the folds, kept near prior ones as far as folds are noisy.
+    r"""Weights of least loss on the folds, drawn towards prior ones as far as folds are noisy.
 
     Minimises the mean loss plus :math:`t \sum_k w_k \log(w_k / q_k)` over weights that sum to
-    one, with q the prior weights and t the standard error of the slopes there: what the folds
-    do not show beyond their error does not move the weights. Folds may be those of several
-    ways to split the samples, `sets`, which add no samples: the error is that of one way.
+    one, with q the prior weights and t the standard error of the slopes there: differences
+    within the error of the folds do not move the weights. Folds may be those of several ways to
+    split the samples, `sets`, which add no samples: the error is that of one way.
     """
     from scipy.optimize import minimize  # slow to import
 

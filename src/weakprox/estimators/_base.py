@@ -1,4 +1,4 @@
-"""What all models share: seed, time limit, the solve, and the certificate in displays."""
+"""Code shared by all models: seed, time limit, the solve, and the certificate in displays."""
 
 from __future__ import annotations
 
@@ -51,10 +51,10 @@ DOCUMENTED = {
         Whether to show progress.""",
     "{cv, one_standard_error}": """cv : int, float or "auto"
         Number of folds of the search, or the share of the observations that is held out
-        once. "auto" takes five folds, or a tenth from 20,000 observations on.
+        once. "auto" uses five folds, or one tenth from 20,000 observations on.
     one_standard_error : bool
-        Whether the largest weight is taken whose error exceeds the least by at most one
-        standard error of their difference. It needs two folds or more.""",
+        Whether to take the largest weight whose error exceeds the least by at most one standard
+        error of their difference. It needs two folds or more.""",
     "{result_, certificate_}": """result_ : Result
         The solution of the problem above, with its certificate.
     certificate_ : Certificate
@@ -158,8 +158,8 @@ class Certified(Shared, CallbackSupportMixin, BaseEstimator):
         return self.result_.certificate
 
     def __getattr__(self, name: str) -> Any:
-        """Say what to do about an attribute that there is not, or not yet."""
-        if hasattr(type(self), name):  # a property that raised: let it say why
+        """Raise an error that explains why an attribute does not exist, or not yet."""
+        if hasattr(type(self), name):  # a property that raised: raise its own error
             return object.__getattribute__(self, name)
         said = f"{type(self).__name__!r} object has no attribute {name!r}"
         learnt = any(x.endswith("_") and not x.startswith("_") for x in vars(self))
@@ -170,7 +170,7 @@ class Certified(Shared, CallbackSupportMixin, BaseEstimator):
         raise AttributeError(said, name=name, obj=self)
 
     def plot(self, ax: Any = None) -> Any:
-        """Draw the convergence of the fit; `weakprox.plots` has more pictures.
+        """Draw the convergence of the fit; `weakprox.plots` has more plots.
 
         Parameters
         ----------
@@ -193,11 +193,11 @@ class Certified(Shared, CallbackSupportMixin, BaseEstimator):
         return f"{picture}<p class='weakprox-certificate'>{text}</p>"
 
     def _repr_html_inner(self) -> str:
-        """scikit-learn's picture of the model, with the certificate."""
+        """scikit-learn's diagram of the model, with the certificate."""
         return self._with_certificate(super()._repr_html_inner())
 
     def _repr_mimebundle_(self, **named: Any) -> dict[str, str]:
-        """The same for notebooks, which prefer this one."""
+        """The representation that notebooks prefer."""
         bundle: dict[str, str] = super()._repr_mimebundle_(**named)
         if "text/html" in bundle:
             bundle["text/html"] = self._with_certificate(bundle["text/html"])
@@ -241,7 +241,7 @@ def at_most(cv: Any, most: int) -> Any:
 
 @contextmanager
 def _hints(data: dict[str, Any]) -> Iterator[None]:
-    """Say in scikit-learn's refusals of X and y what to do, which it cannot know."""
+    """Add advice to scikit-learn's errors about X and y."""
     try:
         yield
     except InputError:
@@ -293,7 +293,7 @@ def _has_text(given: Any) -> bool:
 
 
 def _managed(fit: Callable[..., Any], name: str) -> Callable[..., Any]:
-    """A method with one seed and one deadline; scikit-learn's callbacks are told of `fit`."""
+    """Wrap a method with one seed and one deadline; `fit` notifies scikit-learn's callbacks."""
     told = CALLBACKS and name == "fit"
 
     @wraps(fit)
@@ -323,7 +323,7 @@ def _managed(fit: Callable[..., Any], name: str) -> Callable[..., Any]:
 
 
 def _proved(model: Any) -> Any:
-    """Warn if nothing is known about how good the fitted model's solution is."""
+    """Warn if nothing is proved about the fitted model's solution."""
     result = getattr(model, "result_", None)
     if result is not None and not result.certificate.proves:
         text = (

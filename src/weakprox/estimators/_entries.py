@@ -1,4 +1,4 @@
-"""Observations of entries as people have them: ids of any kind, tables, sparse matrices."""
+"""Observed entries in any form that `fit` accepts: ids of any kind, tables, sparse matrices."""
 
 from __future__ import annotations
 

@@ -11,13 +11,13 @@ import numpy as np
 from weakprox.selection.search import Deadline
 
 Vector = np.ndarray[Any, np.dtype[Any]]
-STEPS = 30  # of expectation and maximisation, at most
-CHANGE = 3e-3  # of the missing entries, in standard deviations, at which these end
-INNER = 3  # conjugate gradient steps within one of them: the next one starts from there
+STEPS = 30  # largest number of EM steps
+CHANGE = 3e-3  # change of the missing entries, in standard deviations, at which EM ends
+INNER = 3  # conjugate gradient steps within an EM step; the next one continues from there
 MOST = 200  # conjugate gradient steps of a completion
 EXACT = 1e-6  # relative residual of a completion
-FLOOR = 1e-9  # least variance of a column, in units of its own
-WORK = 3e8  # rows times squared columns; of more rows, a part is taken for the covariance
+FLOOR = 1e-9  # least variance of a column, relative to its own
+WORK = 3e8  # rows times squared columns; of more rows, only a part is used for the covariance
 CHUNK = 1024  # rows completed at a time
 
 

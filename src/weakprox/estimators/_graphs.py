@@ -23,11 +23,11 @@ from weakprox.linalg.tiled import LowRankPlusSparse
 
 Vector = np.ndarray[Any, np.dtype[Any]]
 KINDS = ("auto", "undirected", "directed", "bipartite")
-PAIRS = 1 << 16  # whose entries are computed at a time
+PAIRS = 1 << 16  # pairs whose entries are computed at a time
 THIN = 64  # usual width of blocks, for the number of threads
-BLOCK = 16  # vectors that N is multiplied with at a time
-KEPT = 0.625  # of the vectors of a Krylov space, as singular vectors
-TINY = 1e-300  # a square that no singular value has
+BLOCK = 16  # vectors that N is multiplied by at a time
+KEPT = 0.625  # share of the vectors of a Krylov space that may be used as singular vectors
+TINY = 1e-300  # smaller than the square of any singular value
 TIES = 0.01  # weight of the degrees in a score: enough to order pairs where X is zero
 
 
@@ -56,7 +56,7 @@ class Graph:
         return half.row, half.col, half.data
 
     def without(self, hidden: Vector, edges: tuple[Vector, Vector, Vector]) -> Graph:
-        """The same less some of its `edges`, given by their positions."""
+        """The graph without some of its `edges`, given by their positions."""
         rows, cols, weights = edges
         keep = np.ones(rows.size, dtype=bool)
         keep[hidden] = False
@@ -165,7 +165,7 @@ class Degrees:
         return self.scores_of(entries(X, *pairs.T), pairs)
 
     def scores_of(self, at: Vector, pairs: Vector) -> Vector:
-        """The same for known entries of X."""
+        """The scores for known entries of X."""
         size = self.left[pairs[:, 0]] * self.right[pairs[:, 1]]
         found: Vector = np.maximum(size * at, 0.0)
         found += TIES * size**2 / float(self.left @ self.left)
@@ -239,7 +239,7 @@ def refitted(X: LowRank, N: LowRankPlusSparse) -> LowRank:
 
 
 def scaled(X: LowRank, product: float) -> LowRank:
-    """The same, for a known inner product of X and N."""
+    """X times the factor that brings it nearest to N, for a known inner product of both."""
     factor = product / X.sqnorm if X.sqnorm > 0.0 else 1.0
     return LowRank(X.U, factor * X.s, X.Vt)
 

@@ -37,7 +37,7 @@ Codes: TypeAlias = np.ndarray[Any, np.dtype[np.intp]]
 
 CHUNK = 1 << 22  # entries of (node, time) arrays held at once
 PANEL_GROWTH = 4.0  # ratio of the lengths of successive pieces of an integral
-DECAYS = 6  # tried at most
+DECAYS = 6  # largest number of decays
 SLOWEST = 10.0  # slowest decay, times the length of the period
 QUICK = 0.05  # quantile of the gaps between events that sets the fastest decay
 PRIOR = 0.5  # events at the mean rate added to every baseline, so that none is zero
@@ -164,7 +164,7 @@ def panels(
     """Points and weights that integrate smooth functions of the past between edges.
 
     Between events such functions are sums of decaying exponentials, steep after an event:
-    the pieces start short there and grow. Gauss's rule with three points on each. Yields the
+    the pieces start short there and grow. Each has a Gauss rule with three points. Yields the
     intervals that have a piece of this length, and (interval, point) arrays of ages of the
     points, from the start of the interval, and their weights.
     """

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 Vector = np.ndarray[Any, np.dtype[Any]]
-NEIGHBOURS = 11  # rows; of a row of the table itself, one is that row, which knows no more
+NEIGHBOURS = 11  # nearest rows; for a row of the table, one of them is the row itself
 ROWS = 5000  # rows to choose from, at most
 CHUNK = 256  # rows at a time
 
@@ -19,7 +19,7 @@ class NearestRows:
 
     A missing entry becomes the mean of the observed entries of the nearest rows, with weights
     that fall with the squared distance, and of its own first guess with the weight 1. So a
-    guess stays as it is where no near row knows better.
+    guess hardly changes where no observed row is near.
     """
 
     table: Vector

@@ -1,4 +1,4 @@
-"""Panels as people have them: units x periods with treated cells, wide or long."""
+"""Panels in any form that `fit` accepts: units x periods with treated cells, wide or long."""
 
 from __future__ import annotations
 

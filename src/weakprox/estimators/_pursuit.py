@@ -26,9 +26,9 @@ from weakprox.problem import Problem
 from weakprox.result import Certificate, Result
 
 FIRST = 0.1  # the first weight, relative to the norm of the data
-SHRINK = 0.2  # of the weight, from one problem to the next
+SHRINK = 0.2  # factor for the weight from one problem to the next
 ROUNDS = 12
-SHARE = 0.5  # of the tolerance, for each of the problems
+SHARE = 0.5  # share of the tolerance for each of the problems
 
 Solve = Callable[[float, float, LowRank | None], tuple[Problem, Result]]
 

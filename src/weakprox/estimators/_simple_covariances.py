@@ -16,7 +16,7 @@ from weakprox.selection.noise import Values
 
 TARGETS = ("identity", "diagonal", "constant correlation")
 AMOUNTS = (0.001, 0.002, 0.005, 0.01, 0.02, *(round(0.05 * k, 2) for k in range(1, 21)))
-LEAST_OWN = (0.005, 0.05)  # least share of a variance that is specific: 1/n between these
+LEAST_OWN = (0.005, 0.05)  # least specific share of a variance: 1/n, limited to this range
 POSITIVE = 1e-13  # least pivot of a positive definite matrix, relative to the largest
 SPECIFIC = 1e-8  # share of specific variances from which they can be divided by
 LARGE = 200  # variables from which Lanczos' method finds one eigenvalue faster

@@ -20,10 +20,10 @@ from weakprox.selection.search import Deadline
 CONNECTED = 1e-9  # added to the affinities of small graphs, so that they are connected
 SMALL = 1e-3  # eigenvalues of a Laplacian, and cuts, that count as zero
 FEW, DENSE = 400, 0.1  # samples, and share of nonzero affinities, up to which LAPACK is faster
-SHARE = 0.8  # of the samples in a subsample
+SHARE = 0.8  # share of the samples in a subsample
 REPEATS, MOST_REPEATS = 12, 48  # subsamples; more than 12 only if no number is clearly best
-FEWEST_SAMPLES = 12  # with fewer, leaving some out says nothing
-STARTS = 50  # of k-means, which with ten may still miss its best clusters
+FEWEST_SAMPLES = 12  # with fewer samples, subsamples show nothing
+STARTS = 50  # starts of k-means, which may miss its best clusters with ten
 # Weights of the gap and of the logarithm of the number of clusters relative to stability:
 # coarse clusterings are often stable, too. Chosen on the sets of
 # benchmarks/data/cluster_tuning.py.

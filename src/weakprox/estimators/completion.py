@@ -39,16 +39,16 @@ from weakprox.spectral import NuclearNorm
 
 Scaling = Literal["none", "counts"]
 SCALINGS: tuple[Scaling, ...] = ("none", "counts")
-RIDGES = (64.0, 32.0, 16.0, 8.0, 4.0, 2.0, 1.0, 0.5, 0.25, 0.0)  # of intercepts
-RIDGE = 2.0  # if there are too few observations to choose one
-FEWEST = 20  # observations, with fewer of which nothing is held out
+RIDGES = (64.0, 32.0, 16.0, 8.0, 4.0, 2.0, 1.0, 0.5, 0.25, 0.0)  # for the intercepts
+RIDGE = 2.0  # ridge if there are too few observations to choose one
+FEWEST = 20  # with fewer observations nothing is held out
 HALF, SMALL = 0.5, 0.5**0.5  # ratios of neighbouring lam
 STEEP = 0.05  # gain, relative to the error, from which lam is halved
 LOW, SPARE = 30, 8  # the search ends at this rank, or at so many factors per observation
 GAIN = 2e-4  # gain that a smaller lam must bring
 EVEN = 0.1  # deviation of counts, relative to their mean, below which they need no scaling
-DENSE = 0.25  # share of entries that are observed, from which they need none either
-TUNING = 1.345  # of Huber's loss, in standard deviations: 95 % efficient for normal errors
+DENSE = 0.25  # share of observed entries from which counts need no scaling either
+TUNING = 1.345  # Huber's threshold, in standard deviations: 95 % efficient for normal errors
 DEVIATION = 1.4826  # standard deviations of a normal variable per median deviation
 PIECE = 1 << 22  # entries of the temporaries of predictions
 NEWTON, STILL = 50, 1e-10  # steps of a row that is folded in, and where they end
@@ -115,7 +115,7 @@ class MatrixCompletion(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Certif
     user_factors_, item_factors_ : arrays of shape (rows, rank) and (columns, rank)
         Their product is L times `factor_`.
     factor_ : float
-        What L is multiplied by, to undo its shrinkage; 1 without `debias`.
+        Factor that undoes the shrinkage of L; 1 without `debias`.
     intercept_ : float
         The mean :math:`\mu`.
     row_intercepts_, column_intercepts_ : arrays of shape (rows,) and (columns,)
@@ -180,7 +180,7 @@ class MatrixCompletion(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Certif
         rows : array of shape (n,), matrix or frame
             Ids of rows, any hashable ones. Or a SciPy sparse matrix, whose stored entries
             are the observations; or an array, masked array or frame of shape (rows,
-            columns) with NaN for what is missing; or a long table, with `row`, `col` and
+            columns) with NaN for missing entries; or a long table, with `row`, `col` and
             `value`.
         cols, values : arrays of shape (n,), optional
             Ids of columns, and the values; ignored with a matrix.
@@ -411,11 +411,12 @@ class MatrixCompletion(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Certif
         Parameters
         ----------
         row : id
-            The row, such as a person. An unknown one gets what is best for the average.
+            The row, such as a person. An unknown one gets the columns with the largest
+            intercepts.
         n : int
             Largest number of columns.
         exclude_seen : bool
-            Whether columns are left out that were observed for this row.
+            Whether to leave out columns that were observed for this row.
 
         Returns
         -------
@@ -475,9 +476,9 @@ class MatrixCompletion(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Certif
         col: Any = None,
         value: Any = None,
     ) -> MatrixCompletion:
-        """Return a copy of the model that knows these rows too, without a new fit.
+        """Return a copy of the model with these rows added, without a new fit.
 
-        Rows that the model knows already are replaced. The certificate remains that of the
+        Rows that the model already has are replaced. The certificate remains that of the
         fit.
 
         Parameters
@@ -583,8 +584,8 @@ def _product(left: Vector, right: Vector) -> LowRank:
 def _between(search: Search[Candidate], best: Candidate) -> tuple[Candidate, float]:
     """Refine lam and the factor between three neighbours, the best of them in the middle.
 
-    A parabola goes through their errors, over the logarithm of lam. The largest lam is taken
-    whose error there is within `GAIN` of the least.
+    A parabola is fitted to their errors as a function of the logarithm of lam. The largest lam
+    is taken whose error there is within `GAIN` of the least.
     """
     alike = [c for c in search.losses if c[1:] == best[1:] and math.isfinite(c.lam)]
     alike.sort(key=lambda c: c.lam)

@@ -43,10 +43,10 @@ from weakprox.selection.noise import Values
 from weakprox.selection.search import Search, least, near, stream
 from weakprox.spectral import TracePSD
 
-DIAGONAL_WEIGHT = 0.1  # of squared errors on the diagonal, relative to those off it
+DIAGONAL_WEIGHT = 0.1  # weight of squared errors on the diagonal, relative to those off it
 CLOSE = 3.0  # standard errors within which one set of folds does not decide
 FEWEST = 4  # samples with which folds make sense; fewer get the first candidate
-SHARES = (0.02, *(round(0.05 * k, 2) for k in range(1, 21)))  # of the trace
+SHARES = (0.02, *(round(0.05 * k, 2) for k in range(1, 21)))  # tau as a share of the trace
 ERRORS = (0.0, 0.0625, 0.125, 0.25, 0.5, 1.0, 2.0)  # lam in standard errors of a covariance
 CUTS = (0.5, 1.0, 1.5, 2.0, 2.5, 3.0, 4.0, math.inf)  # thresholds, in standard errors
 RANKS = (0, 1, 2, 3, 4, 5, 6, 8, 10, 12, 15, 20, 25, 30, 40, 50, 65, 80, 100)
@@ -265,7 +265,7 @@ class SparseLowRankCovariance(EmpiricalCovariance, Certified):
     the upward bias of sample eigenvalues with many variables, and removes the small ones.
 
     "auto" leaves out a part of the samples at a time and takes the estimate under which those
-    left out are most likely. These are compared:
+    left out are most likely. These estimates are compared:
 
     ==========================  =========================================================
     `kind_`                     estimate
@@ -287,11 +287,12 @@ class SparseLowRankCovariance(EmpiricalCovariance, Certified):
     the trace for tau and multiples of the standard error of a covariance for lam, and begins
     with lam = 0. With fewer than 200 variables, kinds that are within three standard errors of
     the best are compared by four ways to split the samples, and averaged with the weights of
-    least loss on them (stacking). Weights leave equal ones, or by distance a half for Ledoit
-    and Wolf's estimate, only as far as the folds show more than their standard error. With more
-    variables, or ``average=False``, one kind is taken: the best, by likelihood only if it is
-    better than Ledoit and Wolf's by more than one standard error. The certificate is about the
-    problem above in any case. If lam or tau is given, the kind is "factors".
+    least loss on them (stacking). Weights depart from equal ones (with distances, from one half
+    for Ledoit and Wolf's estimate) only as far as differences on the folds exceed their
+    standard error. With more variables, or ``average=False``, one kind is taken: the best, by
+    likelihood only if it is better than Ledoit and Wolf's by more than one standard error. The
+    certificate is about the problem above in any case. If lam or tau is given, the kind is
+    "factors".
 
     Parameters
     ----------
@@ -310,7 +311,7 @@ class SparseLowRankCovariance(EmpiricalCovariance, Certified):
         the inverse of the estimate needs, and not on units; distance on large ones only. With
         ``diagonal=False`` the estimate may be singular, and it is always "distance".
     average : bool
-        Whether to average kinds that the folds hardly tell apart. An average predicts better,
+        Whether to average kinds that the folds hardly distinguish. An average predicts better,
         but is not of low rank. False takes one kind.
     cv : int
         Number of folds for "auto", no more than there are samples.
@@ -355,10 +356,10 @@ class SparseLowRankCovariance(EmpiricalCovariance, Certified):
     lam_, tau_ : float
         The values used.
     {cv_results_}
-        Scores are minus twice the negative log-likelihood up to a constant, or minus squared
-        distances. "share" is tau over the trace, and "standard_errors" is lam or the threshold
-        in standard errors. Estimates that are not positive definite are left out, and from
-        200 variables on those that are clearly worse on the first two folds.
+        Scores are twice the mean log-likelihood up to a constant, or minus squared distances.
+        "share" is tau over the trace, and "standard_errors" is lam or the threshold in standard
+        errors. Estimates that are not positive definite are left out, and from 200 variables on
+        those that are clearly worse on the first two folds.
     {result_, certificate_}
 
     See Also
@@ -619,7 +620,7 @@ class SparseLowRankCovariance(EmpiricalCovariance, Certified):
         """Ledoit and Wolf's estimate, unless another kind is better by a standard error.
 
         By distance the best kind is taken: most of a distance is the noise of the samples left
-        out, so that its standard error hardly tells kinds apart. The standard error is that
+        out, so that its standard error hardly distinguishes kinds. The standard error is that
         of one set of folds, since further sets add no samples.
         """
         simplicity = None

@@ -28,14 +28,14 @@ from weakprox.selection.noise import are_counts, is_poisson, mean_noise, sample_
 
 FLOATS = [np.float64, np.float32]
 UNCHANGED = 1e-6  # relative change of the entries below which the data are returned
-GROUPS = 5  # of columns that are predicted from the others, to score new rows
+GROUPS = 5  # groups of columns, each predicted from the others to score new rows
 TINY = 1e-12  # least variance of noise, relative to that of the signal
 SPARSE = ["csr", "csc", "coo"]
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class _Denoiser(OneToOneFeatureMixin, TransformerMixin, Certified, ABC):
-    """What the denoisers share; subclasses choose lam, tau and the scale."""
+    """Base of the denoisers; subclasses choose lam, tau and the scale."""
 
     rank: int | None = None
     psd: bool = False
@@ -89,7 +89,7 @@ class _Denoiser(OneToOneFeatureMixin, TransformerMixin, Certified, ABC):
         return self
 
     def transform(self, X: Any) -> Any:
-        """Project new rows on the row space that was learnt, which removes other noise.
+        """Project new rows on the row space that was learnt, which removes noise outside it.
 
         Parameters
         ----------
@@ -231,12 +231,12 @@ class _Denoiser(OneToOneFeatureMixin, TransformerMixin, Certified, ABC):
             text = (
                 f"{type(self).__name__} returned its input unchanged: at the noise level "
                 f"{self.noise_:.3g}, no entry and no singular value was found to be noise. "
-                "Pass noise=... if you know better, or lam and tau."
+                "Pass noise= if you know the level, or pass lam and tau."
             )
             warnings.warn(text, UserWarning, stacklevel=6)
 
     def _warn_of_scales(self, samples: Any) -> None:
-        """Warn if copies differ in scale, since their mean takes that for noise."""
+        """Warn if copies differ in scale, since the differences would count as noise."""
         if not scales_differ(samples, self.copy_scales_):
             return
         low, high = self.copy_scales_.min(), self.copy_scales_.max()
@@ -281,9 +281,9 @@ class SparseLowRank(_Denoiser):
 
     "auto" splits M into five independent copies (data thinning, which needs the noise level
     unless M holds counts), fits pairs of lam and tau to all but one of them, and compares the
-    answers with that one. It begins with lam = 0 and tries larger weights as long as the
-    copies gain. The simplest model within one standard error of the best is taken; simpler
-    ones are the data themselves, soft thresholding alone and singular values alone.
+    answers with that one. It begins with lam = 0 and tries larger weights as long as the error
+    on the copies falls. The simplest model within one standard error of the best is taken;
+    simpler ones are the data themselves, soft thresholding alone and singular values alone.
     `SparseLowRankCV` uses a larger grid.
 
     Parameters
@@ -315,7 +315,7 @@ class SparseLowRank(_Denoiser):
     rescale_copies : bool
         Whether each of three or more copies is a multiple of one matrix, by a scale of its
         own such as an exposure. Then the scales are estimated, and copies of a larger scale
-        and less noise count more. Otherwise a warning says if scales differ.
+        and less noise count more. Otherwise a warning is issued if scales differ.
     {tol, max_seconds, random_state, verbose}
 
     Attributes
@@ -335,7 +335,7 @@ class SparseLowRank(_Denoiser):
     lam_, tau_, noise_ : float
         The values used.
     debias_ : {"none", "scale", "refit"}
-        What undid the shrinkage.
+        How the shrinkage was undone.
     scale_, refit_ : float
         The estimate is the solution times `scale_`, plus its refit times `refit_`.
     kind_ : {"both", "low-rank", "sparse", "copy"}

@@ -108,8 +108,8 @@ class HawkesInfectivity(Certified):
 
         rate of u at t = baseline_u + sum over past events j of A[u, node_j] g(t - t_j),
 
-    g a mixture of exponentials with integral 1, so that A[u, v] is the expected number of
-    events of u that one event of v triggers directly.
+    where g is a mixture of exponentials with integral 1, so that A[u, v] is the expected number
+    of events of u that one event of v triggers directly.
 
     `fit` has three steps. (1) A pilot, in which every node reacts to its own past and alike
     to that of all nodes, is fitted by EM. It gives the mixture g and the weights of the next
@@ -163,9 +163,9 @@ class HawkesInfectivity(Certified):
     lam_, tau_ : float
         The values used; `tau_` is infinite if there is no bound.
     tau_edge_ : {"smallest", "largest"} or None
-        At which end of the radii tried tau lies, if it was searched and lies at one. The
-        largest is that of no bound: the low rank brings nothing. The smallest, for lam = 0, is
-        that of no excitation between nodes; for other lam, a smaller tau may be better.
+        The end of the range of radii at which tau lies, if it was searched; None if it lies at
+        neither. The largest radius has no effect, so low rank does not help. The smallest, for
+        lam = 0, means no excitation between nodes; for other lam, a smaller tau may be better.
     {cv_results_}
         Scores are log-likelihoods on the pieces left out; their mean is per event. Candidates
         that are clearly worse on the first two pieces are not listed.
@@ -273,7 +273,7 @@ class HawkesInfectivity(Certified):
 
         Weights are tried from 0 upwards until two bring no gain. The radii of a weight are
         searched from the best one of the weight before; of the first weight, both ends are
-        tried, too, since these are the simplest models.
+        tried as well, since these are the simplest models.
         """
         events, free = kept.events, self.self_excitation
         every = np.sum(kept.exposures, axis=0)

@@ -34,24 +34,24 @@ Scaling = Literal["none", "center", "standard"]
 SCALINGS: tuple[Scaling, ...] = ("none", "center", "standard")
 HIDDEN = 0.1  # share of the observed entries that is hidden at a time
 ENOUGH, ROUNDS = 2000, 4  # hidden entries in all, about, and the most times some are hidden
-MEMBERS = 4  # entries left in a column, with fewer of which its errors have no unit
-FEWEST = 20  # observed entries, with fewer of which nothing is hidden
+MEMBERS = 4  # with fewer entries left in a column, its errors have no unit
+FEWEST = 20  # with fewer observed entries nothing is hidden
 WIDEST = 1000  # columns up to which their covariance is learnt
 SHRINKAGES = (0.5, 0.25, 0.12, 0.06, 0.03, 0.015, 0.007, 0.003, 0.001)  # of correlations
-FOLDS = 5  # of the hidden entries, by which weights of models are judged
-MODELS = ("low-rank", "conditional", "neighbours")  # that the answer may consist of
-HALVINGS = 12  # of the weight of the nuclear norm, from the one at which X is zero
+FOLDS = 5  # folds of the hidden entries that judge the weights of models
+MODELS = ("low-rank", "conditional", "neighbours")  # parts that the answer may have
+HALVINGS = 12  # halvings of the nuclear weight, from the one at which X is zero
 PATIENCE = 2  # halvings without a gain after which the search ends
-SHARES = (1 / 16, 1 / 4, 1.0)  # of the largest lam, tried as long as they help
-RIDGE = 3e-4  # if lam is positive
-GAIN = 1e-3  # of the error, relative to it, by which a candidate must be better
+SHARES = (1 / 16, 1 / 4, 1.0)  # shares of the largest lam, tried as long as they help
+RIDGE = 3e-4  # ridge if lam is positive
+GAIN = 1e-3  # relative decrease of the error that a candidate must bring
 ROUGH = 1e-2  # relative accuracy of the fits of the search
-STEADY = 1e-2  # the same without lam, where nothing is proved
+STEADY = 1e-2  # relative accuracy without lam, where nothing is proved
 FULL = 4000  # size up to which all singular values are computed: fewer and surer steps
 KEPT = 1 << 20  # entries of a table up to which it is kept, filled, for a report
 LEAST = 1e-3  # least bound, relative to the largest singular value
 CHUNK = 256  # rows completed at a time: each needs a small matrix
-STEPS = 60  # of the splitting at most
+STEPS = 60  # largest number of steps of the splitting
 STILL = 1e-4  # relative change at which the splitting ends
 RELAXATION = 1.6  # over-relaxation, the usual one
 
@@ -101,14 +101,14 @@ class Scale:
 
 
 class Shrinkage(NamedTuple):
-    """What correlations of columns are reduced by, as a share."""
+    """Share by which correlations of columns are reduced."""
 
     shrinkage: float
 
 
 @dataclass(frozen=True)
 class Columns:
-    """Standardised columns: conditional means, and what near rows make of them."""
+    """Standardised columns: conditional means, and means over near rows."""
 
     scale: Scale
     gaussian: GaussianColumns
@@ -139,7 +139,7 @@ class Scaled:
     def weights(
         self, candidate: Candidate, lam: float | None, tau: float | None
     ) -> tuple[float, NuclearBall | NuclearNorm]:
-        """Lam and the spectral term of a candidate, or as given."""
+        """The weight lam and the spectral term of a candidate, or as given."""
         weight = candidate.nuclear * self.top or 1.0  # any weight will do for zeros
         noise = float(np.sum(np.sqrt(self.Z.shape)))
         lam = candidate.share * weight / noise if lam is None else lam
@@ -154,7 +154,7 @@ def largest_value(Z: Vector) -> float:
 
 
 def has_spread(X: Vector) -> Vector:
-    """Which columns have entries enough for a standard deviation to measure errors by."""
+    """Which columns have enough entries for a standard deviation, the unit of errors."""
     seen = ~np.isnan(X)
     low = np.where(seen, X, np.inf).min(axis=0)
     high = np.where(seen, X, -np.inf).max(axis=0)
@@ -257,7 +257,7 @@ class RowSpace:
         return filled
 
     def _some(self, Z: Vector) -> Vector:
-        """The same for a few rows, by alternating directions where lam is not zero."""
+        """Complete a few rows, by alternating directions where lam is not zero."""
         B, size = self.B, np.sum(self.B**2, axis=0)  # B'B is diagonal
         seen = ~np.isnan(Z)
         known = np.where(seen, Z, 0.0) @ B
@@ -530,7 +530,7 @@ class SparseLowRankImputer(OneToOneFeatureMixin, TransformerMixin, Certified):
         self.shrinkage_ = chosen.shrinkage
 
     def transform(self, X: Any) -> Vector:
-        """The same rows with their missing entries filled.
+        """Return rows with their missing entries filled.
 
         Parameters
         ----------
@@ -633,9 +633,9 @@ class SparseLowRankImputer(OneToOneFeatureMixin, TransformerMixin, Certified):
 
 
 def weighed(guesses: Vector, truth: Vector) -> tuple[list[float], list[float]]:
-    """Weights of models that predict the truth best, and scores of all there is to choose.
+    """Weights of models that predict the truth best, and the scores of all choices.
 
-    The choices are none of them, one of them, or all with the best weights, none negative.
+    The choices are no model, one model, or all with the best nonnegative weights.
     Weights are judged by parts of the entries that they were not fitted to.
     """
     from scipy.optimize import nnls

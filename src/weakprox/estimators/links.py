@@ -34,13 +34,13 @@ from weakprox.solvers import DavisYin
 from weakprox.solvers.base import Warmth
 from weakprox.spectral import NuclearBall, NuclearNorm
 
-HIDDEN_SHARE = 0.1  # of the edges, hidden at a time
+HIDDEN_SHARE = 0.1  # share of the edges that is hidden at a time
 HIDDEN = 1000  # edges to hide in total, about, if that takes no more than ROUNDS
 MOST_HIDDEN = 20_000  # edges to hide at a time, at most
 ROUNDS = 3
 FEWEST = 10  # edges, and pairs without one; with fewer of them nothing is hidden
 NON_EDGES = 10_000  # pairs that hidden edges are compared with
-CUTS = 2.0 ** (-np.arange(1, 17) / 4)  # of singular values, whose largest is 1
+CUTS = 2.0 ** (-np.arange(1, 17) / 4)  # cut-offs for singular values, whose largest is 1
 HIGHEST = 0.9  # largest cut, relative to the largest singular value
 ZEROED = (0.95, 0.9, 0.75, 0.5, 0.25, 0.0)  # quantiles of entries that are tried as lam
 SAMPLE = 20_000  # entries from which such a quantile is estimated
@@ -48,14 +48,14 @@ SMALL = 256  # size up to which N is made dense and all singular values are comp
 FIRST = 128  # vectors of the Krylov space for singular values beyond that size
 MOST, HELD = 256, 1 << 27  # most of these vectors, and most of their entries
 NEAR = 0.5  # relative residuals of singular triplets in the search
-COUNTS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192)  # of triplets to refit
+COUNTS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192)  # triplets to refit
 GUARD = 0.25, 8  # triplets more for the whole graph: a share, and a number
-GAIN = 2e-3  # of the AUC for which more triplets are computed, or more than CHEAP taken
+GAIN = 2e-3  # gain in AUC for which more triplets are computed, or more than CHEAP used
 CHEAP = 64
 CLEAR = 2.0  # standard errors of a gain by an l1 norm before one is tried, or reverse links
-LATEST = 0.1  # of the events, by which half-lives are compared
-HALF_LIVES = 2.0 ** -np.arange(6)  # that are tried, in units of the span of the events
-PATIENCE = 2  # half-lives in a row that are no better before no shorter ones are tried
+LATEST = 0.1  # share of the events by which half-lives are compared
+HALF_LIVES = 2.0 ** -np.arange(6)  # candidates, in units of the span of the events
+PATIENCE = 2  # half-lives in a row without a gain after which the search ends
 REVERSED = (1 / 64, 1 / 32, 1 / 16, 1 / 8, 1 / 4, 1 / 2, 1.0)  # weights of reverse links
 WORTH = 0.01  # gain in AUC that a graph too large for an l1 norm is warned about
 DENSE = 1 << 20  # entries up to which an l1 norm is tried: X becomes dense
@@ -89,7 +89,7 @@ class Start(NamedTuple):
 
 
 class Chosen(NamedTuple):
-    """What hidden edges led to, and their scores and those of other pairs."""
+    """Settings chosen by hidden edges, with the scores of these edges and of other pairs."""
 
     candidate: Candidate
     hidden: Vector = np.zeros(0)
@@ -138,7 +138,7 @@ class Decomposed:
 
     @property
     def least(self) -> float:
-        """Smallest cut that the triplets are enough for, some of them being left over."""
+        """Smallest cut for which the triplets suffice, with some to spare."""
         return 0.0 if self.whole else float(self.triplets.s[self.usable])
 
     @property
@@ -149,7 +149,7 @@ class Decomposed:
 
     @property
     def capped(self) -> bool:
-        """Whether there are as many triplets as may be."""
+        """Whether the largest number of triplets is reached."""
         return self._leading is None or self._leading.space.complete
 
     def widen(self) -> None:
@@ -158,7 +158,7 @@ class Decomposed:
             self.triplets = self._leading.extended(2 * self._leading.space.width, NEAR)
 
     def start(self, candidate: Candidate) -> Start | None:
-        """What to start from for this candidate, if the graph changes slightly."""
+        """Starting vectors for this candidate, if the graph changes slightly."""
         if self.whole:
             return None
         s, cut = self.triplets.s, max(self._cut(candidate), self.least)
@@ -440,9 +440,9 @@ class LinkPredictor(Certified):
     half_life : float, None or "auto"
         For events with times: an event counts 2^(-age / half_life), its age being the time from
         it to the last event. None counts all events alike. "auto" tries 1, 1/2, ...,
-        1/32 times the span of the earlier nine tenths of the events, until two in turn are no
-        better, and takes the half-life with which the earlier nine tenths of them
-        rank the new pairs of the last tenth best, if that is clearly better than no decay.
+        1/32 times the span of the earlier nine tenths of the events, until two in a row are no
+        better, and takes the half-life with which the earlier nine tenths of them rank the new
+        pairs of the last tenth best, if that is clearly better than no decay.
     {tol, max_seconds, random_state, verbose}
 
     Attributes
@@ -771,7 +771,7 @@ class LinkPredictor(Certified):
         Calibrated on hidden edges and on pairs without an edge: of unseen pairs with the
         probability 0.3, about three in ten are edges. If the graph lacks some edges, the
         probabilities are too small in proportion. For edges of the training graph they only
-        say how typical these are. This method is missing if nothing could be hidden, see
+        say how typical these are. This method does not exist if nothing could be hidden, see
         `calibration_`.
 
         Parameters
@@ -785,7 +785,7 @@ class LinkPredictor(Certified):
             Probabilities of no edge and of an edge.
         """
         check_is_fitted(self)
-        assert self.calibration_ is not None  # or this method would not be there
+        assert self.calibration_ is not None  # otherwise this method does not exist
         edge = self.calibration_.probability(self.score_pairs(pairs))
         return np.stack([1.0 - edge, edge], axis=1)
 
@@ -821,7 +821,7 @@ class LinkPredictor(Certified):
         """The graph without noise: the sparse, low-rank matrix on the scale of A.
 
         Entries of X below a thousandth of the largest count as zero, and the constant that
-        smoothing added is taken off again. The diagonal of a graph is left out. Raises
+        smoothing added is subtracted again. The diagonal of a graph is left out. Raises
         `InputError` if the graph has more than 2^24 pairs, since few entries are zero.
         """
         check_is_fitted(self)

@@ -28,7 +28,7 @@ from weakprox.selection.search import stream
 from weakprox.spectral import NuclearNorm
 
 INTERCEPTS: Any = {"both": "both", "unit": "rows", "time": "columns", "none": "none"}
-FEWEST = 20  # observations, with fewer of which nothing can be held out
+FEWEST = 20  # with fewer observations nothing can be held out
 REPLICATES = 0x9A7E  # name of the random stream of replicates
 
 

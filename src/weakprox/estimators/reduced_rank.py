@@ -31,12 +31,12 @@ RIDGES = 10.0 ** np.linspace(-5.0, 3.0, 17)  # tried weights, relative to the me
 FEWER = (1.0, 0.0)  # shares of the best ridge that are tried with a nuclear norm
 STEP, WEIGHTS, PATIENCE = 0.5, 9, 2  # falling weights of the nuclear norm
 NEAR = (2.0**0.5, 2.0**-0.5)  # factors of the best of them that are tried last
-SHARES = (0.01, 0.03, 0.1, 0.3)  # of the weight at which all coefficients are zero
+SHARES = (0.01, 0.03, 0.1, 0.3)  # shares of the weight at which all coefficients are zero
 WORTH = 0.5  # standard errors that a model must gain over a simpler one
 ROUGH = 1e-3  # relative accuracy of trials
 FLAT = 1e-12  # spread of a column relative to its size that is rounding
 TINY = 1e-8  # least share of a residual that belongs to its row
-ROOM = 1.01  # of a ball that should not bind
+ROOM = 1.01  # factor for the radius of a ball that should not bind
 
 
 class Setting(NamedTuple):
@@ -103,7 +103,7 @@ class ReducedRankRegressor(MultiOutputMixin, RegressorMixin, Certified):
         + \alpha\, R(B)
 
     for features and responses that are divided by their standard deviations, if `scale` is
-    set. R is nothing, the sum of the norms of rows, or the sum of absolute values.
+    set. R is zero, the sum of the norms of rows, or the sum of absolute values.
 
     Parameters
     ----------
@@ -369,7 +369,7 @@ class ReducedRankRegressor(MultiOutputMixin, RegressorMixin, Certified):
             bounds.append(math.sqrt(min(loss.shape) * 2.0 * most / convexity))
         if not bounds:
             given = f"{self.ridge!r}, with lam = 0 and {counted(loss.shape[0], 'feature')}"
-            raise InputError("ridge", given, "a number > 0 if there are so many features")
+            raise InputError("ridge", given, "a number > 0 with this many features")
         return ROOM * min(bounds) or 1.0, first
 
 

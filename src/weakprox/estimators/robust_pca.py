@@ -32,15 +32,15 @@ from weakprox.storage.layout import is_torch
 Values = np.ndarray[Any, np.dtype[Any]]
 FLOATS = [np.float64, np.float32]
 ROUGH = 1e-2  # accuracy of fits that only serve a choice
-STEPS = 100  # of such a fit at most
+STEPS = 100  # largest number of steps of such a fit
 SAMPLE = 200_000  # cells that show the noise
-PROPOSAL, BISECTIONS = 1.345, 40  # where squared residuals are cut, and steps to the root
-LEVELS = 8  # fits at most to estimate it
+PROPOSAL, BISECTIONS = 1.345, 40  # where squared residuals are cut off, and steps to the root
+LEVELS = 8  # largest number of fits that estimate the noise
 STEADY = 0.9  # share of the last estimate from which the next one is the answer
 # Least noise: relative to the spread of the data, and to the step of values on a grid
 LEAST, GRID = 0.01, 1.0 / math.sqrt(12.0)
 FEW = 0.05  # share of different values among all up to which they are on a grid
-MULTIPLES = tuple(2.0 ** (0.5 * j) for j in range(4, -5, -1))  # of the automatic lam
+MULTIPLES = tuple(2.0 ** (0.5 * j) for j in range(4, -5, -1))  # multiples of the automatic lam
 FOLDS, HIDDEN = 3, 0.1  # sets of cells that are hidden, and their share
 PATIENCE = 2  # weights without a gain after which the search ends
 CUT = 3.5  # standard deviations from which a residual is an outlier
@@ -75,7 +75,7 @@ class RobustPCA(OneToOneFeatureMixin, TransformerMixin, Certified):
         times, and takes the largest weight whose mean absolute error on them, cut off at
         :math:`3.5\,\sigma`, is within one standard error of the smallest. Missing entries
         reduce m and d by their share. "cv" shrinks less than "auto" and is nearer to the
-        signal, but pays for it with components of noise: its rank is larger than that of the
+        signal, but includes components of noise: its rank is larger than that of the
         signal. Use "auto", or give `rank`, if the number of components matters.
     ratio : float or "auto"
         :math:`\rho = k / \lambda`, :math:`\lambda` being the automatic weight with "cv".
@@ -120,7 +120,7 @@ class RobustPCA(OneToOneFeatureMixin, TransformerMixin, Certified):
 
     Notes
     -----
-    L and S are computed from factors and from a sparse matrix whenever they are asked for.
+    L and S are computed from factors and from a sparse matrix whenever they are accessed.
     The data are read in blocks of rows, and the fit holds no other array of their size (one
     with `column_weights`). The data are not centred: their mean is part of L.
 
@@ -241,7 +241,7 @@ class RobustPCA(OneToOneFeatureMixin, TransformerMixin, Certified):
 
         candidates = [Candidate(multiple) for multiple in MULTIPLES]
         search: Search[Candidate] = self._search(folds, trial)
-        # large weights that all give zero are equal, and the search must go on
+        # large weights that all give zero are equal, and the search must continue
         search.best_of(candidates, start="before", patience=PATIENCE, last_of_equals=True)
         found = search.scores()
         self.cv_results_ = found.table()
@@ -336,7 +336,7 @@ class _Scaled:
         return max(float(np.nanmax(np.abs(Z[rows]), initial=0.0)) for rows in row_blocks(Z))
 
     def on(self, X: Any) -> _Scaled:
-        """The same with a copy that is a tensor like X, or X itself."""
+        """These data with a copy that is a tensor like X, or X itself."""
         plain = X.dtype in (namespace(X).float32, namespace(X).float64)
         if plain and (self.weights == 1.0).all():
             return replace(self, there=X)
@@ -433,7 +433,7 @@ class _Fits:
         return level, start
 
     def without(self, places: Any) -> _Fits:
-        """The same with the entries at these places hidden."""
+        """These fits with the entries at these places hidden."""
         Z = self.data.Z.copy()
         Z[places] = np.nan
         there = None if self.data.there is None else like(Z, self.data.there)

@@ -47,7 +47,7 @@ RIDGE = 0.1
 NUCLEAR = (1e-3, 1e-2)  # limits of the automatic weight, which follows the noise between them
 MOST_CLUSTERS = 20  # largest number that "auto" tries
 NEAR = 0.05  # stabilities that differ by less are about equal
-CLEAR = 0.9  # stability below which another metric is tried, and a number is asked for
+CLEAR = 0.9  # stability below which another metric is tried, and a warning is issued
 # Cut of the graph of coefficients, relative to that of neighbours, below which it is taken. On
 # the sets of benchmarks/data/cluster_tuning.py it was at most 0.51 where coefficients gave much
 # better clusters.
@@ -216,7 +216,7 @@ class SubspaceClustering(ClusterMixin, Certified):
     the samples of a subspace connected, the l1 norm separates subspaces, and the squares
     make the answer unique. The certificate is about this problem.
 
-    Before, samples are scaled to unit length and centred, and get one constant coordinate,
+    First, samples are scaled to unit length and centred, and get one constant coordinate,
     so that coefficients sum to about one: the subspaces may be affine. X is then scaled to
     leading singular value 1, to which the weights below refer.
 
@@ -234,7 +234,7 @@ class SubspaceClustering(ClusterMixin, Certified):
     all, unless `nuclear`, `lam` or `zero_diagonal` is given. With more than 1000 samples, the
     l1 norm is left out (`lam_` is 0) if the clusters have a stability of 0.95 without it.
 
-    How stable a clustering is, is measured by the agreement (adjusted Rand index) of the
+    The stability of a clustering is the agreement (adjusted Rand index) of the
     clusterings of random subsamples of the graph with that of the whole graph: twelve, and up
     to 48 if no number of clusters is clearly best.
     Neighbours are those by distance. If their clusters have a stability below 0.9, and those
@@ -294,7 +294,7 @@ class SubspaceClustering(ClusterMixin, Certified):
     affinity_matrix_ : array of shape (n_samples, n_samples)
         Symmetric, non-negative.
     coefficients_ : array of shape (n_samples, n_samples)
-        C; column j says how sample j is made of the others. This, `result_` and
+        C; column j expresses sample j as a combination of the others. This, `result_` and
         `certificate_` exist only if the problem was solved: always with
         ``graph="coefficients"``.
     nuclear_, lam_ : float
@@ -465,7 +465,7 @@ class SubspaceClustering(ClusterMixin, Certified):
         return cuts[0] < CHEAPER * cuts[1]
 
     def __getattr__(self, name: str) -> Any:
-        """Say why a fitted model has no coefficients."""
+        """Raise an error that explains why a fitted model has no coefficients."""
         if name in ("result_", "coefficients_") and "labels_" in vars(self):
             text = (
                 f"{type(self).__name__!r} object has no attribute {name!r}: neighbours were "

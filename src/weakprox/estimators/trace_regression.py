@@ -37,10 +37,10 @@ LAMS = (0.0, 1e-2, 3e-2, 1e-1, 3e-1)  # tried weights, relative to the largest u
 TAUS = (0.1, 0.2, 0.4, 0.7, 1.0)  # tried radii, relative to the ridge solution's norm
 RIDGE = 5e-3  # least weight of squares, relative to the mean curvature
 RIDGES = RIDGE * 2.0 ** np.arange(1, 13)  # larger weights that a plain ridge regression tries
-# The same for classes. Separable ones want no squares at all, which would take very long.
+# The same for classes. Separable ones would need no squares, but such runs take very long.
 CLASS_LAMS, CLASS_TAUS = (0.0, 0.03, 0.1), (0.1, 0.25, 0.5, 1.0)
 CLASS_RIDGES = 2.0 ** np.arange(-11, 6, 2)  # relative to the curvature
-LESS = 0.1  # of that weight, the smaller one that is tried, too
+LESS = 0.1  # factor of a smaller weight that is tried as well
 CLASS_FOLDS = 5
 MOST = 2000  # rows or columns up to which it does
 LOOSE = 30.0  # factor by which the solves of the search are less accurate
@@ -245,7 +245,7 @@ class Classes(Design):
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class _TraceModel(Certified, ABC):
-    """What the trace models share; subclasses say which weights and radii to try."""
+    """Base of the trace models; subclasses choose the weights and radii to try."""
 
     lam2: float | Literal["auto"] = "auto"
     shape: tuple[int, int] | None = None

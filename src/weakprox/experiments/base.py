@@ -44,7 +44,7 @@ class JobError(WeakproxError):
         super().__init__(f"{experiment}, job {job}: {reason}")
 
     def __reduce__(self) -> tuple[type[JobError], tuple[str, Job, str]]:
-        """Rebuild from the three parts, so the error survives process borders."""
+        """Rebuild from the three parts, so that the error can be pickled."""
         return type(self), (self.experiment, self.job, self.reason)
 
 

@@ -26,7 +26,7 @@ class Instance(NamedTuple):
 
     M0: Matrix  # YY' + N, the mean of the samples that a method may draw
     tau: float  # tr(YY'), the radius of the nuclear ball
-    size: float  # |YY'|_F^2, the unit of the accuracy asked for
+    size: float  # |YY'|_F^2, the unit of the requested accuracy
 
 
 class Signal(NamedTuple):
@@ -71,7 +71,7 @@ class NoisyCopies(Denoising):
 
     The loss uses only the mean and the scatter of a batch of k samples. They are
     independent, with the distributions of M + noise N / sqrt(k) and of noise^2 times a
-    chi-square, and are drawn from these. Methods that ask for a million samples can thus be
+    chi-square, and are drawn from these. Methods that need a million samples can thus be
     measured. Experiments replace the time this took (`seconds_drawing`) by the time that
     drawing single samples would take (`seconds_per_sample`).
     """
@@ -155,8 +155,8 @@ def optimum(
     with constant 1, so accelerated ascent S <- clip(S^ + X) solves it; the momentum restarts
     whenever it points downhill. X gives a value, S a lower bound. Projections are full
     decompositions: slow at large sizes, but nothing is approximate. After `max_steps` of them
-    the ascent gives up. M must be symmetric for `TracePSD`. With a positive mu, |x| becomes
-    the paper's Huber function: x^2 / (2 mu) up to |x| = mu, and |x| - mu/2 beyond.
+    the ascent ends. M must be symmetric for `TracePSD`. With a positive mu, |x| becomes the
+    paper's Huber function: x^2 / (2 mu) up to |x| = mu, and |x| - mu/2 beyond.
     """
     positive("gap", gap)
     spectral.check((M.shape[0], M.shape[1]))

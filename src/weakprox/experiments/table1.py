@@ -119,7 +119,7 @@ def certified_gap(tau: str, q: float, quick: bool) -> float:
     """Accuracy of the l1 problem at lam = q c, relative to its value at zero.
 
     The gap bounds |X - X*|^2 / 2. With a larger lam convergence is faster and small entries
-    matter more, so the accuracy there suffices to tell an entry of 0.001 from zero.
+    matter more, so the accuracy there suffices to distinguish an entry of 0.001 from zero.
     """
     if q > 1.0:
         return 1e-9
@@ -215,7 +215,7 @@ class Table:
         }
 
     def gaps(self) -> list[Record]:
-        """Return the gap asked for and the largest one proved, for each tau and lam."""
+        """Return the requested gap and the largest one proved, for each tau and lam."""
         every = [draw["low_rank_sparse"] for draws in self.draws.values() for draw in draws]
         found = []
         for tau, q in product(self.taus, LAMS):

@@ -1,4 +1,4 @@
-"""Table 2, measured: how samples and SVDs grow as the accuracy asked for gets finer.
+"""Table 2, measured: how samples and SVDs grow as the requested accuracy gets finer.
 
 A small instance of the figures' kind, so that methods that are far too slow at d = 300
 can be followed over a range of accuracies. At fixed mu accuracy refers to the smoothed

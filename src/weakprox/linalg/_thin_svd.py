@@ -59,7 +59,7 @@ class ThinSVD:
     residuals: Array  # per triplet, the larger of |A v - s u| and |A'u - s v|
     next_value: float  # Ritz value after the last triplet, at most the next singular value
     basis: Array  # right basis to start the next, nearby decomposition from
-    passes: int  # products with A or A' spent; 0 for LAPACK
+    passes: int  # products with A or A' computed; 0 for LAPACK
     exact: bool  # whether this is a full decomposition
     sweeps: int = 1
     square_error: float = 0.0  # of the squared values if they come from a Gram matrix

@@ -26,15 +26,15 @@ Array: TypeAlias = Any  # an array of any namespace that follows the array API s
 # A block of rows this large stays in a core's cache, so several element-wise operations on
 # it cost about one trip to main memory. Smaller blocks lose more to Python's overhead.
 BLOCK_BYTES = 1 << 20
-DEVICE_BYTES = 1 << 28  # on an accelerator only the memory for temporaries counts
+DEVICE_BYTES = 1 << 28  # on an accelerator, where only the memory for temporaries counts
 DOUBLE = float(np.finfo(np.float64).eps)
 FLIPPED_FROM = 1500  # rows from which (Q'A')' is faster than A Q
 CHAIN = 1024  # products in float32 that may be summed without accounting for rounding
 PIECE = 1 << 16  # largest number of float64 products that BLAS sums in any order
 ASIDE_FROM = 1 << 26  # bytes from which an array is moved to a file
 ON_HOST = 64  # columns up to which transfers take less time than a device's own routines
-KEPT_BYTES = 1 << 28  # for reuse between runs: a quarter of a gigabyte
-SHARE = 0.75  # of the free memory, for one array: tiles and factors need the rest
+KEPT_BYTES = 1 << 28  # bytes kept for reuse between runs: a quarter of a gigabyte
+SHARE = 0.75  # share of the free memory for one array: tiles and factors need the rest
 
 
 # one entry per array type; the general lookup is slow enough to matter on small matrices

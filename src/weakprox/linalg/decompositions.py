@@ -231,8 +231,8 @@ def small_inverse(root: Array) -> Array:
 def orthonormaliser(G: Array, least: float = DEPENDENT) -> Array | None:
     """The matrix that orthonormalises columns with Gram matrix G; None if they are dependent.
 
-    That is, if a column is shorter than the share `least` of its length after those before it
-    are taken off.
+    That is, if a column has less than the share `least` of its length left after its projection
+    on those before it is subtracted.
     """
     scale = G.diagonal().clip(TINY) ** -0.5
     root = small_cholesky(G * scale * scale[:, None])

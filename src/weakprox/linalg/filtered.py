@@ -18,7 +18,7 @@ from weakprox.linalg.lowrank import LowRank
 from weakprox.linalg.operators import Products
 from weakprox.linalg.tiled import Tile
 
-DEGREE = 4  # of the polynomial in C'C: two products each
+DEGREE = 4  # degree of the polynomial in C'C: two products each
 WELL = 0.03  # least share of the norm that is left of a vector, or of a singular value
 RANGE = 20.0  # logarithm of the largest amplification
 
@@ -55,7 +55,7 @@ def ritz(ops: Products, V: Tile, *, quick: bool = False) -> LowRank:
 
 
 def _from_grams(ops: Products, V: Tile) -> LowRank | None:
-    """The same, or None if it would not be accurate."""
+    """Ritz triplets from Gram matrices, or None if they would not be accurate."""
     sizes = np.linalg.norm(V, axis=0)
     if not sizes.min() > 0.0:
         return None

@@ -1,9 +1,9 @@
 """A Krylov space of a symmetric matrix that is extended block by block.
 
 Leading eigenpairs of a large matrix come from such a space (Golub & Underwood 1977). Methods
-that restart it, as ARPACK does, begin anew if more eigenpairs are wanted. Here the whole basis
-is kept, so that a search can ask for more without losing what is known. All products with the
-basis are products of blocks, which run at the speed of BLAS 3.
+that restart it, as ARPACK does, start from scratch if more eigenpairs are wanted. Here the
+whole basis is kept, so that a search can extend the space. All products with the basis are
+products of blocks, which run at the speed of BLAS 3.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ class KrylovSpace:
 
     @property
     def complete(self) -> bool:
-        """Whether there are as many vectors as may be."""
+        """Whether the largest number of vectors is reached."""
         return self.width >= self.most
 
     def extend(self, width: int) -> None:

@@ -240,7 +240,7 @@ class RowsOnDemand(Tiled):
 
     @property
     def nbytes(self) -> int:
-        """Bytes that the source reports to hold."""
+        """Bytes that the source reports to be in memory."""
         return self._held
 
 

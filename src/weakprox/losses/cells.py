@@ -107,7 +107,7 @@ class Cells:
         return y, w
 
     def _slopes(self, y: Array, x: Array) -> tuple[Array, Array | None]:
-        """Negative derivatives, and residuals if they tell the value of the loss."""
+        """Negative derivatives, and residuals if the value of the loss follows from them."""
         if not self.residual:
             return -1.0 * self.loss.derivative(y, x), None
         r = y - x
@@ -202,7 +202,7 @@ class Cells:
         return math.fsum(found), 64 * DOUBLE * math.fsum(sizes)
 
     def rounding(self, X: LowRank, unit: float) -> float:
-        """Bound on what G changes by if entries of X do by this share of them."""
+        """Bound on the change of G if each entry of X changes by this share of it."""
         most = 0.0
         for _, x, q, _ in self._visited(X, rough_inner):
             moved = unit * namespace(x).abs(x)

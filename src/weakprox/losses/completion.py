@@ -271,8 +271,8 @@ class Completion:
     def _place(self, rows: Any, cols: Any, values: Any, weights: Any, scaling: Any) -> None:
         """Keep the observations on dask's workers.
 
-        Methods that store X read chunks of them, for squared losses without more. For
-        others, and matrices too large for that, there are blocks of rows alone.
+        Methods that store X read chunks of them, for plain squared losses. For other losses,
+        and for matrices too large for that, there are only blocks of rows.
         """
         far = Entries(rows, cols, values, self.shape, weights)
         self.n_terms = far.count

@@ -21,7 +21,7 @@ from weakprox.protocols import LossCapabilities
 
 PILOT_TERMS = 32
 WRONG = 1e-4  # relative error from which a gradient is wrong; more in single precision
-SPREADS = 1.0, 1.0, 0.1  # of the random points at which the gradient is checked
+SPREADS = 1.0, 1.0, 0.1  # spreads of the random points at which the gradient is checked
 DIRECTIONS = 2  # random ones at each point
 ORDINARY = 1e-4, 1e4  # range of gradient sizes without risk of overflow or underflow
 
@@ -110,7 +110,7 @@ class Custom:
     def _check_gradient(self, *, batches: bool) -> None:
         """Call each function at random points, which finds errors before any work.
 
-        Data that the user drew with seed 0 must not be a point of these.
+        None of these points may be data that the user drew with seed 0.
         """
         rng = np.random.default_rng([0, 8])
         batch = self.draw(np.random.default_rng(0), 1)

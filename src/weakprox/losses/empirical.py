@@ -13,7 +13,7 @@ from weakprox.errors import InputError
 from weakprox.linalg.arrays import Array, add_scaled, gaussian, norm, sqnorm
 from weakprox.protocols import Batch, Loss, LossCapabilities, loss_capabilities
 
-SWEEPS = 16  # of the power iterations that estimate curvatures
+SWEEPS = 16  # sweeps of the power iterations that estimate curvatures
 MARGIN = 1.1  # safety factor, since the estimates lie inside the true range
 LEAST = 0.05  # least share of the expectation's strong convexity: few samples may have none
 

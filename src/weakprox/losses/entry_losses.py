@@ -218,7 +218,7 @@ class Penalised:
     It pulls observed entries towards zero and leaves the others to the nuclear norm. Penalties
     of a `Problem` act on all entries instead. With intercepts, x is the prediction, which
     includes them. The penalty differs from :math:`\lambda |x|` by at most :math:`\lambda w / 2`
-    and is below it, so a lower bound that is proved holds for :math:`\lambda |x|`, too.
+    and is below it, so a proved lower bound also holds for :math:`\lambda |x|`.
 
     Parameters
     ----------

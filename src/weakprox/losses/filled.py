@@ -29,7 +29,7 @@ from weakprox.passes.pattern import Pattern
 
 SHORT = 2000  # length of the shorter side up to which all eigenvectors are affordable
 CUBES = 15  # multiplications for all eigenvectors of a small matrix, over the cube of its rows
-SPARSE = 250  # multiplications with an array in the time of one with a sparse matrix
+SPARSE = 250  # multiplications by an array in the time of one by a sparse matrix
 NARROW = 16  # width of the narrowest blocks that are multiplied with sparse matrices
 
 Matrix = np.ndarray[Any, np.dtype[np.float64]]

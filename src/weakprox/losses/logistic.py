@@ -16,7 +16,7 @@ from weakprox.losses import inputs, measurements
 from weakprox.losses.entry_losses import Logistic as OfEntries
 from weakprox.protocols import LossCapabilities
 
-STEPS = 100  # of Newton's method for the intercept, more than are ever needed
+STEPS = 100  # largest number of Newton steps for the intercept, more than are needed
 CURVATURE = 0.25  # largest second derivative of log(1 + e^t)
 SURE = 800.0  # log-odds at which the loss of the likely outcome is 0: e^-800 underflows
 
@@ -63,7 +63,7 @@ class Logistic:
 
     @property
     def capabilities(self) -> LossCapabilities:
-        """Not below 0, and the data of checkpoints."""
+        """The lower bound 0, and the data of checkpoints."""
         return LossCapabilities(infimum=0.0, in_float64=self.in_float64, data=self.data)
 
     def __repr__(self) -> str:
@@ -174,8 +174,8 @@ def best_intercept(t: Array, y: Array) -> float:
     """The c at which the mean of sigmoid(t + c) is that of y, by Newton's method.
 
     It lies between -max t and -min t, shifted by the log-odds of the mean. If all outcomes are
-    equal, it is infinite and G is 0. Then it is cut off where the computed loss is 0 as well: a
-    larger one would be taken for a lower bound.
+    equal, it is infinite and G is 0. Then it is cut off where the computed loss is 0 as well,
+    since a positive loss would be mistaken for a lower bound.
     """
     t, y = wide(t), wide(y)
     xp = namespace(t)

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from weakprox.storage.long import LongFiles
 
 IN_MEMORY = 200  # bytes for each observation, with the vectors of a run
-SHARE = 8  # of the memory there is: that of one block
+SHARE = 8  # one block takes at most one part in so many of the available memory
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,7 +34,7 @@ class LongObservations:
 
     @classmethod
     def of(cls, files: LongFiles, shape: tuple[int, int] | None) -> LongObservations:
-        """From files whose ids are indices if a shape is given, else anything."""
+        """From files whose ids are indices if a shape is given, else of any kind."""
         weighted = len(files.numbers) > 1
         if shape is not None:
             files.check_integers()
@@ -104,5 +104,5 @@ class LongObservations:
 
 
 def recoded(loss: EntryLoss, shown: Any, values: Any) -> Any:
-    """Return values as the loss recodes them; those `shown` tell which classes there are."""
+    """Return values as the loss recodes them; the values `shown` include all classes."""
     return loss.check(np.concatenate([shown, values]))[len(shown) :]

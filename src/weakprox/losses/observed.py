@@ -26,7 +26,7 @@ from weakprox.passes.blocks import entrywise, stored
 from weakprox.passes.pattern import Pattern, Plain, Positions
 
 Intercepts = Literal["none", "rows", "columns", "both"]
-NEWTON, CONJUGATE = 60, 400  # most steps of the fit of intercepts
+NEWTON, CONJUGATE = 60, 400  # largest numbers of steps of the fit of intercepts
 LOOSE, TIGHT = 1e-3, 1e-13  # relative accuracy of that fit: for steps, for values and proofs
 DAMPED = 1e-2  # largest share of the curvature that is added to it far from the best intercepts
 STRAIGHT = 1e-6  # the same where a dual point is made feasible
@@ -146,7 +146,7 @@ class Observed:
         return total(self.weights * terms) + self._ridge(effects)
 
     def rounding(self, X: LowRank, unit: float) -> float:
-        """Bound on what G changes by if entries of X do by this share of them."""
+        """Bound on the change of G if each entry of X changes by this share of it."""
         x, xp = self.entries(X), namespace(self.values)
         effects = self.fitted(x)
         moved, bends = unit * xp.abs(x), self.curvature(x, effects)
@@ -348,7 +348,7 @@ class Observed:
             return q
         moving = namespace(q).where(q != 0.0, 1.0, 0.0)
         h = h + STRAIGHT * _steepest(h) * moving
-        for _ in range(2):  # the second removes what rounding left
+        for _ in range(2):  # the second one removes rounding errors
             if self.ridge:  # only the mean is free
                 q = q - h * (total(q) / max(total(h), 1e-300))
                 continue
@@ -359,7 +359,8 @@ class Observed:
     def _two_signed(self, q: Array, h: Array) -> tuple[Array, Array]:
         """Return q and h with zeros in rows and columns where all of q has one sign.
 
-        The sum can vanish only so. The best intercept of such a row is infinite.
+        Such a sum vanishes only if all its terms do. The best intercept of such a row is
+        infinite.
         """
         P, xp = self.pattern, namespace(q)
         for _ in range(SIGNS):

@@ -12,12 +12,12 @@ from weakprox.linalg.arrays import Array
 from weakprox.losses import inputs
 from weakprox.resources.memory import as_bytes
 
-SHARE = 0.8  # of the free memory of a device
-ARRAYS = 3  # of the size of M that must fit if the matrix is to stay on the device
+SHARE = 0.8  # share of the free memory of a device
+ARRAYS = 3  # arrays of the size of M that must fit if the matrix is to stay on the device
 
 
 def on_device(name: str, M: Any, device: Any, memory: Any) -> tuple[Array, Any]:
-    """M on the device; if it does not fit in so many bytes there, M itself and its tiles."""
+    """M on the device; if it does not fit in this many bytes there, M itself and its tiles."""
     try:
         import torch
 

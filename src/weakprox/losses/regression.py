@@ -179,7 +179,7 @@ class Regression:
 
     @cached_property
     def _wide_gram(self) -> Any:
-        """The same in float64, so that its eigenvalues are bounds."""
+        """The Gram matrix in float64, so that its eigenvalues are bounds."""
         X, mean = self._X, wide(self.feature_means)
         if issparse(X):
             X = X.astype(np.float64)

@@ -22,10 +22,10 @@ from weakprox.linalg.arrays import Array
 from weakprox.passes.pattern import Index, Pattern
 
 BLOCK = 1 << 22  # positions of a block: enough work for a pass, and little memory
-LEAST = 1 << 14  # the same if memory is short
+LEAST = 1 << 14  # positions of a block if memory is short
 POSITION = 12  # bytes in files for each position, beside its value
 HELD = 160  # bytes for each position of the block that a pass reads, with its temporaries
-SHOWN = 16  # different values that are kept to tell classes apart
+SHOWN = 16  # different values that are kept to distinguish classes
 
 _tokens = count()
 
@@ -245,7 +245,7 @@ class BlockPattern:
         return HELD * largest if self.blocks.here else 0
 
     def file_bytes(self, vectors: float) -> int:
-        """Bytes of files with the positions, and so many vectors."""
+        """Bytes of files with the positions and this many vectors."""
         return int((POSITION + 8 * vectors) * self.size) if self.blocks.here else 0
 
     @property
@@ -311,7 +311,7 @@ class BlockPattern:
 
 
 def row_edges(pointers: Index, most: int) -> Index:
-    """Return edges of blocks of whole rows with at most so many positions, if rows allow.
+    """Return edges of blocks of whole rows with at most `most` positions, if rows allow.
 
     No block is empty.
     """

@@ -1,8 +1,9 @@
 """The pass of a proximal step over all cells of a matrix, compiled by numba, in threads.
 
-For a residual loss, the square up to k and linear beyond it, one pass makes X, the dual point,
-the target of the step and its products with a block, tile by tile. Sums are added up within
-pieces of the matrix that do not depend on the number of threads, so neither do their bits.
+For a residual loss, the square up to k and linear beyond it, one pass computes X, the dual
+point, the target of the step and its products with a block, tile by tile. Sums are added up
+within pieces of the matrix that do not depend on the number of threads, so neither do their
+bits.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import numpy as np
 
 from weakprox.passes.compiled import PIECES, compiled, share
 
-TILE_BYTES = 1 << 18  # of X in a tile: it stays in cache from its making to its products
+TILE_BYTES = 1 << 18  # bytes of X in a tile, which stays in cache for its products
 
 Matrix = np.ndarray[Any, np.dtype[Any]]
 

@@ -21,7 +21,7 @@ from weakprox.linalg.threads import own_threads
 from weakprox.passes import reference
 from weakprox.passes.reference import Step, Sums, cut, group_norms
 
-TILE_BYTES = 1 << 18  # of each array in a tile: four of them fit in a cache
+TILE_BYTES = 1 << 18  # bytes of each array in a tile: four of them fit in a cache
 CHAIN = 32  # longest chain of additions in sums that proofs rely on
 PIECES = 8  # partial sums of products with the transpose, for any number of threads
 

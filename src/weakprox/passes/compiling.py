@@ -34,7 +34,7 @@ LOADED_AT_ONCE, LOADED = 16_000_000, 0.4
 
 @dataclass
 class Choice:
-    """The choice of a run; `missed` tells whether compiled passes would have been used."""
+    """The choice of a run; `missed` says whether compiled passes would have been used."""
 
     compiled: bool
     missed: bool = False
@@ -74,7 +74,7 @@ def about_to_compile(kind: str = DENSE) -> bool:
 
 @contextmanager
 def passes(compiled: bool) -> Iterator[None]:
-    """Use compiled passes within this context, or do not."""
+    """Use compiled passes within this context, or avoid them."""
     global _spent
     run = Choice(compiled)
     token, begun = _run.set(run), time.perf_counter()

@@ -73,7 +73,7 @@ def _product(
         return entries_cuda.product(pointers, columns, positions, values, B)
     values = values if positions is None else values[positions]
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UserWarning)  # that such tensors are new in torch
+        warnings.simplefilter("ignore", UserWarning)  # such tensors are new in torch
         S = torch.sparse_csr_tensor(
             pointers, columns.long(), values, shape, check_invariants=False
         )

@@ -25,7 +25,7 @@ Index = np.ndarray[Any, np.dtype[Any]]
 
 
 class Positions(Protocol):
-    """Passes over positions in a matrix: a `Pattern`, or a `BlockPattern` that has no room.
+    """Passes over positions in a matrix: a `Pattern`, or a `BlockPattern` beyond memory.
 
     Vectors of values have the order of rows, then that of columns.
     """
@@ -82,7 +82,7 @@ class Positions(Protocol):
     ) -> tuple[float, Any, Any]:
         """Sums of all values, of those in each row and of those in each column.
 
-        Sums that are not asked for are 0.0 and None.
+        Sums that are not requested are 0.0 and None.
         """
 
     def effects(self, left: Array, right: Array) -> Array:
@@ -157,7 +157,7 @@ class Pattern:
     ) -> tuple[float, Any, Any]:
         """Sums of all values, of those in each row and of those in each column.
 
-        Sums that are not asked for are 0.0 and None.
+        Sums that are not requested are 0.0 and None.
         """
         return (
             total(values) if whole else 0.0,

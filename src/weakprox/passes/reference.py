@@ -323,7 +323,7 @@ def _sums(C: Array, z: Array, X: Array, k: Step, cuts: Array | None) -> Vector:
 
 
 def _sums_within(C: Any, z: Any, room: Any, k: Step) -> Vector:
-    """The same at X = room[0] without groups, in place: allocation costs more than the sums."""
+    """The sums at X = room[0] without groups, in place: allocation costs more than the sums."""
     X, s, rest, part = room
     np.multiply(C, k.gamma * k.beta, out=s)
     s -= z

@@ -58,7 +58,7 @@ class Smoothed:
 
     @property
     def smoothness(self) -> float:
-        """BR = K + theta / mu."""
+        """The constant bR = K + theta / mu."""
         return self.constants.smoothness(self.mu)
 
     @property
@@ -269,6 +269,6 @@ def check_broadcast(name: str, given: Any, shape: tuple[int, int]) -> None:
 
 
 def digest(*parts: Any) -> str:
-    """Return shapes of arrays and a hash of their contents, which tell penalties apart."""
+    """Return shapes of arrays and a hash of their contents, which identify a penalty."""
     told = hashlib.sha256(b"".join(part.tobytes() for part in parts)).hexdigest()[:16]
     return " ".join([*(str(part.shape) for part in parts), told])

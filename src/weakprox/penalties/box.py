@@ -22,9 +22,10 @@ class Box(Combinable):
     The penalty is exact: if the slope s is above the largest multiplier of the constraint
     :math:`l \le X \le u`, the minimisers are those of the problem with the constraint. For
     `Denoising` and `NuclearNorm(lam)`, lam plus the largest distance of the data from the
-    bounds is enough. The constraint itself would be infinite at a low-rank X that satisfies it
-    nearly, while this stays finite. It is below the constraint's, so that a lower bound that is
-    proved also holds for the problem with the constraint, whatever the slope.
+    bounds is enough. The constraint itself would be infinite at a low-rank X that nearly
+    satisfies it, while the penalty is finite. The penalty is never above the indicator of the
+    constraint, so that a proved lower bound also holds for the problem with the constraint, for
+    any slope.
 
     The dual set is the box |y| <= s, with the linear term :math:`\sum u y_+ - l y_-`. It is
     smoothed with y^2/(2 s): theta = s, gamma = s m d / 2.
@@ -41,7 +42,7 @@ class Box(Combinable):
     low: Any = field(compare=False)
     high: Any = field(compare=False)
     slope: float
-    _digest: str = field(default="", init=False)  # of the bounds: tells penalties apart
+    _digest: str = field(default="", init=False)  # of the bounds: identifies the penalty
     _weights = ("slope",)
     separable = True
     curvature = 0.0
@@ -119,7 +120,7 @@ class Box(Combinable):
         """The y' in the box with the largest <y', X> - phi(y') - |y' - y|^2/(2t)."""
         xp, step = namespace(X), scaled(X, t)
         v = step if y is None else y + step
-        # any finite number in the range will do for an infinite end: `feasible` cuts the rest
+        # any finite number in the range can replace an infinite end: `feasible` clips the rest
         upper = np.where(np.isinf(self.high), np.maximum(self.low, 0.0), self.high)
         lower = np.where(np.isinf(self.low), np.minimum(upper, 0.0), self.low)
         low, high = (scaled(like(end, X), t) for end in (lower, upper))

@@ -1,4 +1,4 @@
-"""Entries that are fixed at zero: a slope that is steep enough takes the constraint's place."""
+"""Entries that are fixed at zero: a slope that is steep enough replaces the constraint."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ ROOM = 1.01  # above the bound on multipliers
 def without_infinite_weights(
     penalty: Penalty, loss: Loss, declared: LossCapabilities, values: ValueForm | None
 ) -> Penalty:
-    """Return the penalty with a steep slope in the place of each infinite weight.
+    """Return the penalty with a steep slope in place of each infinite weight.
 
     The minimisers are the same if the slope is above the multiplier of each fixed entry, and
     the penalty is finite where entries vanish up to rounding. The optimum with any slope is

@@ -19,7 +19,7 @@ from weakprox.linalg.simplex import project_simplex, quadratic_over_simplex
 from weakprox.penalties.base import Combinable
 from weakprox.protocols import Geometry, PenaltyCapabilities, Smoothability
 
-COLUMNS = 1 << 16  # of the pieces, converted to float64 at a time
+COLUMNS = 1 << 16  # columns of the pieces that are converted to float64 at a time
 
 
 class MaxAffine(Combinable):

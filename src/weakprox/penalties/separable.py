@@ -20,10 +20,10 @@ from weakprox.protocols import Geometry, PenaltyCapabilities, Smoothability
 class Separable(Combinable):
     """A penalty max over y in Y of <y, X>, plus curvature/2 |X|^2.
 
-    Y is the box |y| <= theta unless a subclass says otherwise, theta the largest weight but
-    that of the squares, `lam2`. It is smoothed with |y|^2 / (2 theta). Each subclass has
-    `capabilities` and `in_unit` in its own body, since inherited ones do not count: a class
-    derived from it may be another function.
+    Y is the box |y| <= theta unless a subclass says otherwise, where theta is the largest
+    weight other than that of the squares, `lam2`. It is smoothed with |y|^2 / (2 theta). Each
+    subclass has `capabilities` and `in_unit` in its own body, since inherited ones do not
+    count: a class derived from it may be another function.
     """
 
     separable = True
@@ -118,7 +118,7 @@ class L1(Separable):
 
     lam: float
     weights: Any = field(default=None, compare=False)
-    _digest: str = field(default="", init=False)  # of the weights: tells penalties apart
+    _digest: str = field(default="", init=False)  # of the weights: identifies the penalty
     _weights = ("lam",)
     in_unit = Separable.in_unit
 
@@ -161,7 +161,7 @@ class L1(Separable):
         return float(np.max(limits, initial=0.0, where=np.isfinite(limits)))
 
     def with_slope(self, slope: float) -> L1:
-        """The penalty with this slope in the place of infinite ones."""
+        """The penalty with this slope in place of infinite ones."""
         if not self.fixes:
             return self
         if self.lam == 0.0:  # nothing but the fixed entries

@@ -33,7 +33,7 @@ class ConvergenceDisplay(ResultDisplay):
     low_rank : array, optional
         f of the low-rank point at each look.
     eps : float, optional
-        The accuracy that was asked for.
+        The requested accuracy.
 
     Attributes
     ----------

@@ -68,7 +68,7 @@ def stored(
     """
     rows = max(1, TILE // int(C.shape[1]))
     edges = np.append(np.arange(0, C.shape[0], rows), C.shape[0])
-    sums = np.empty((len(edges) - 1, 3))  # of each tile: the bits depend on no threads
+    sums = np.empty((len(edges) - 1, 3))  # of each tile: threads do not change the bits
 
     def work(low: int, high: int) -> None:
         some, tiles = slice(low, high), slice(low // rows, -(-high // rows))

@@ -4,7 +4,7 @@ They are stored as shares of the largest slope, as integers if these suffice. St
 y + delta for y costs the bound at most -<X, delta> + |delta| sqrt(2 gap/w) + |delta|^2/(2w):
 as a function of y it is concave with gradient V(y), 1/w-Lipschitz, and V(y) is within
 sqrt(2 gap/w) of X. For the target of a step in factors, on a bounded set, the bound is a known
-function of its rest q, and the middle term is <q, delta>/w, which is far smaller. Without
+function of its residual q, and the middle term is <q, delta>/w, which is far smaller. Without
 curvature it costs at most rho |delta|, rho a bound on the nuclear norm of V.
 """
 
@@ -35,7 +35,7 @@ Matrix = np.ndarray[Any, np.dtype[np.float64]]
 
 HELD = 1 << 28  # bytes of a stored dual point that are kept in memory
 WIDTHS = (np.int8, np.int16, np.int32, np.float64)
-ENTRIES = 1 << 15  # of a block: its temporaries stay in cache
+ENTRIES = 1 << 15  # entries of a block: its temporaries stay in cache
 
 
 @dataclass(frozen=True)
@@ -191,7 +191,7 @@ class Loss:
 
     along: float = 0.0  # <X, delta>
     length: float = 0.0  # |delta|
-    across: float | None = None  # <q, delta> with the rest q of a step, if it is known
+    across: float | None = None  # <q, delta> with the residual q of a step, if it is known
 
     def cost(self, gap: float, w: float, rho: float) -> float:
         """Upper bound on the decrease of the lower bound."""

@@ -1,9 +1,10 @@
 """Dual points on observed entries and outcomes, in integers whose sums are exactly zero.
 
-A free intercept forces sums of q to vanish, which floating-point numbers do not do. So q is
-stored as integers times a power of two. What rounding leaves of the sums is moved to the
-entries with most room; where rows and columns both have intercepts, along the edges of a
-spanning forest of the graph that has an edge for each observation.
+A free intercept requires sums of q to vanish exactly, which floating-point sums do not. So q is
+stored as integers times a power of two. The rounding errors of the sums are moved to the
+entries that are farthest from their limits. Where rows and columns both have intercepts, they
+are moved along the edges of a spanning forest of the graph that has an edge for each
+observation.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from weakprox.verifier.entries import LARGEST
 Observed: TypeAlias = plain.Entries | plain.Outcomes
 Index = np.ndarray[Any, np.dtype[np.int64]]
 SHORT, LONG = 30, 39  # bits of the largest integer, in int32 and int64
-SHRUNK = (0.0, 1e-12, 1e-9, 1e-6)  # shares of q that are given up to stay in the domain
+SHRUNK = (0.0, 1e-12, 1e-9, 1e-6)  # shares by which q is reduced to stay in the domain
 
 
 def integers(q: Any, loss: Observed, most: float, reach: float) -> tuple[Any, int]:

@@ -20,8 +20,8 @@ from weakprox.linalg.tiled import Tiled
 from weakprox.passes import compiling
 from weakprox.resources.memory import let_go
 
-BYTES = 1 << 24  # of a piece that are read together
-ENTRIES = 1 << 15  # of a block: its temporaries stay in cache
+BYTES = 1 << 24  # bytes of a piece that are read together
+ENTRIES = 1 << 15  # entries of a block: its temporaries stay in cache
 
 Digest = dict[str, list[Any]]
 
@@ -52,7 +52,7 @@ class Piece:
         """Sum of the bits of its entries as integers, times 1, 3, 5, ..., modulo 2**64.
 
         The entries are little-endian and in C order. A change of one entry always changes
-        the sum. It detects mix-ups, not intent, and no proof rests on it: the verifier
+        the sum. It detects mistakes, not forgery, and no proof rests on it: the verifier
         recomputes every claim from the data it is given.
         """
         found = count = 0

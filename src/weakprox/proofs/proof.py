@@ -24,7 +24,7 @@ FEASIBLE = 1e-9  # relative violation that counts as rounding, in float64
 
 @dataclass(frozen=True, repr=False)
 class Proof:
-    """A proof that X is within `gap` of the optimum, for anybody who has the data.
+    """A proof that X is within `gap` of the optimum, which anybody with the data can check.
 
     Get it from `result.proof` or `Proof.load`.
 

@@ -29,10 +29,10 @@ from weakprox.verifier.claims import Proved, prepared, proved, reach, worth
 from weakprox.verifier.spectrum import FULL
 from weakprox.verifier.sums import U
 
-CHECKED = 400  # of the shorter side, up to which a proof is verified while it is made
-SHARE = 0.02  # of the gap that storing the dual point may cost, if it is above `eps`
-SPARE, LARGER = 0.25, 1.5  # of the distance to `eps`, and of the gap, that it may cost if not
-SHARP = 4e-9  # of the value: how far two verifiers' bounds on sparse matrices may differ
+CHECKED = 400  # shorter side up to which a proof is verified while it is made
+SHARE = 0.02  # share of the gap that storing the dual point may cost, if the gap is above `eps`
+SPARE, LARGER = 0.25, 1.5  # shares of the distance to `eps`, and of the gap, otherwise
+SHARP = 4e-9  # share of the value by which two verifiers' bounds on sparse matrices may differ
 # Multiples of the verifier's allowances, since other machines and verifiers round differently;
 # a smaller one is taken if it decides whether the requested accuracy is proved.
 SAFE = (64.0, 16.0, 4.0)
@@ -103,7 +103,7 @@ def made(result: Any, evidence: Evidence, told: Description) -> Proof:
     rho = reach(statement, value)
     spare = max(0.0, float(result.eps) - gap)
     certified = gap <= float(result.eps)
-    # the file may prove a little less than the run, but what was asked for: this saves bytes
+    # the file may prove less than the run, but not less than requested: this saves bytes
     most = min(LARGER * gap, SPARE * spare) if certified else SHARE * gap
     lost = Loss()
     extent = float(np.linalg.norm(X.s)) if w > 0.0 else rho

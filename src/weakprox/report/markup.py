@@ -75,7 +75,7 @@ def slug(text: str) -> str:
 
 
 def rounded(matrix: np.ndarray[Any, Any], digits: int) -> list[list[float | int | None]]:
-    """Round to so many significant digits; whole numbers become integers, NaN None."""
+    """Round to this many significant digits; whole numbers become integers, NaN None."""
 
     def entry(number: float) -> float | int | None:
         if not math.isfinite(number):
@@ -114,7 +114,7 @@ def table_html(
 ) -> str:
     """A table that scrolls inside itself, columns of numbers to the right.
 
-    If `stacked`, each cell knows the name of its column, which stands beside it on a phone.
+    If `stacked`, each cell carries the name of its column, which a phone shows beside it.
     """
     written = typeset if math else escape
     mark = [
@@ -181,12 +181,12 @@ def document(
 </header>
 {nav if len(contents) >= LEAST_CONTENTS else ""}
 <noscript><p class="notice warning">The plots on this page are drawn by a script inside it,
-and scripts are switched off here. Words and tables are complete without it, and the
-numbers behind the plots stand as JSON at the end of this file.</p></noscript>
+and scripts are switched off here. Text and tables are complete without it, and the
+numbers of the plots are at the end of this file, as JSON.</p></noscript>
 <main>
 {body}
 </main>
-<footer>Made by {generator}. This file is complete in itself and loads nothing.</footer>
+<footer>Made by {generator}. This file is self-contained and loads nothing.</footer>
 <script type="application/json" id="report-data">{text.translate(_UNSAFE)}</script>
 <script>{script()}</script>
 </body>

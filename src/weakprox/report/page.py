@@ -26,7 +26,7 @@ from weakprox.storage.atomic import atomic
 STYLE: Any = {"svg.fonttype": "none", "svg.hashsalt": "weakprox", "font.size": 9.0}
 # No date, so that two runs give the same bytes.
 FORMATS: dict[str, dict[str, Any]] = {"png": {}, "svg": {"Date": None}}
-DIGITS = 5  # of an entry of a heat map: enough to read, and pages stay small
+DIGITS = 5  # digits of an entry of a heat map: enough to read, and pages stay small
 
 
 @dataclass(frozen=True)

@@ -319,12 +319,11 @@ def _figure(page: Page, name: str, summary: Summary) -> None:
             "$\\lVert Y Y^\\top \\rVert_F^2$, measured on the original nonsmooth "
             f"objective against a proved lower bound, after every step. Runs: {runs}. Caps on "
             f"oracle calls: {caps}; a call of SVRGCG counts as {settings['oracle_rank']} "
-            "rank-one SVDs. Where runs were stopped by the cap, what they had spent is given "
-            "after >.",
-            "Samples are drawn as means of their exact distribution, which no method can tell "
-            "from single draws; the seconds include what drawing them one by one would cost, "
-            "as measured here. STORC and HCGM take full gradients: they get a finite sum "
-            "large enough for the accuracy, and every full gradient counts all its terms.",
+            "rank-one SVDs. If the cap stopped runs, the work up to it is given after >.",
+            "Samples are drawn as means of their exact distribution, which is equivalent to "
+            "single draws for every method; the seconds include the time for drawing them one "
+            "by one, as measured here. STORC and HCGM take full gradients: they use a finite "
+            "sum large enough for the accuracy, and every full gradient counts all its terms.",
         ],
         math=True,
     )
@@ -404,8 +403,8 @@ def _table2(page: Page, name: str, summary: Summary) -> None:
             f"$\\mu = {number(s['fixed_mu'])}$ on the smoothed objective; tied "
             "$\\mu = \\varepsilon / (2 \\gamma)$ on the original one. In theory's "
             "columns 0 stands for a logarithm.",
-            "Theory bounds the worst case: measured exponents below it are no contradiction. "
-            "Samples of SVRGCG come in epochs that double, so that few points carry its fit.",
+            "Theory bounds the worst case: measured exponents below it do not contradict it. "
+            "Samples of SVRGCG come in epochs that double, so its fit rests on few points.",
         ],
         math=True,
     )
@@ -449,7 +448,7 @@ def _ablation(page: Page, name: str, summary: Summary) -> None:
         return
     page.table(
         *_shown(verdicts_table(summary)),
-        caption="What the claim comes to",
+        caption="The claim in numbers",
         note="Above 1 in the first two: variance reduction saves samples. About 1 in the next: "
         "the weak oracle is called no more often than an exact one.",
     )

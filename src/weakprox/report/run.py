@@ -153,7 +153,7 @@ def _difference(minimiser: LowRank, found: Gathered) -> str:
 
 
 def _facts(numbers: Mapping[str, Any]) -> dict[str, Any]:
-    """The first box: what a statistician asks first."""
+    """The facts in the first box."""
     m, d = numbers["shape"]
     facts: dict[str, Any] = {
         "estimated": f"{numbers['estimated']}, {m} x {d}",

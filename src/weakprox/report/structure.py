@@ -1,4 +1,4 @@
-"""What an estimate consists of and what it leaves: components, entries and residuals."""
+"""The structure of an estimate: components, entries and residuals."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ Values = np.ndarray[Any, np.dtype[np.float64]]
 MOST_COMPONENTS = 8
 MOST_LOADS = 5  # rows, and columns, that are named for a component
 MOST_ENTRIES = 12
-MOST_POINTS = 2000  # of the scatter of residuals: more would cover each other
-MOST_ANGLES = 4001  # at which the Marchenko-Pastur law is integrated
+MOST_POINTS = 2000  # points of the scatter of residuals: more would cover each other
+MOST_ANGLES = 4001  # angles at which the Marchenko-Pastur law is integrated
 SPECTRUM_BELOW = 1000  # smaller side up to which all singular values take about a second
 LONGEST = 48  # characters of a label in a table
 

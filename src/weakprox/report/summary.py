@@ -30,11 +30,11 @@ DENSE_BELOW = 1 << 22  # entries of an answer that may be formed at once, 32 MiB
 CHEAP_BELOW = 1 << 22  # stored entries of data up to which singular values are computed
 MOST_PERCENT = 1000.0  # larger gaps are given in the units of the objective
 MORE_VALUES = 5  # singular values of the data beyond the answer's rank
-FILLED = 1e-12  # of the data, a residual by which an estimate keeps observed entries
+FILLED = 1e-12  # share of the data up to which a residual means that observed entries are kept
 LEADING = 20  # singular triplets of an estimate that is not kept in factors
 GROUNDS = {  # by `Certificate.rests_on`
-    "exact": "The bound rests on weak duality alone, without randomness. It holds up to "
-    "rounding, however the run went.",
+    "exact": "The bound rests on weak duality alone, without randomness. Rounding "
+    "errors are allowed for.",
     "sampled": "The bound rests on weak duality and on samples, whose mean gradient is assumed "
     "to be nearly normal. It holds at that confidence.",
     "high-probability": "The bound rests on weak duality and a randomised bound on singular "

@@ -21,7 +21,7 @@ from weakprox.errors import InputError
 P = ParamSpec("P")
 T = TypeVar("T")
 
-SHARE = 0.8  # of the available memory; the rest is for computations
+SHARE = 0.8  # share of the available memory; the rest is for computations
 UNKNOWN = 4 << 30  # assumed if the system does not report it
 CGROUP = Path("/sys/fs/cgroup")
 MODES = ("r", "r+", "w+")  # modes of maps whose pages can be read again from the file
@@ -170,7 +170,7 @@ def _system() -> int | None:
 
 
 def _told(path: str, name: str) -> int | None:
-    """Bytes that a file of the kernel tells under a name, in kibibytes; None if it does not."""
+    """Bytes that a file of the kernel gives under a name, in kibibytes; None if it does not."""
     try:
         for line in Path(path).read_text(encoding="ascii").splitlines():
             if line.startswith(name):

@@ -85,7 +85,7 @@ class Checkpoint:
     origin: Origin
     data: Data | None = None  # None: not computed yet
     restated: float | None = None  # strong convexity, if the declared one was wrong
-    solver: Method | None = None  # that runs now, if the first one handed over
+    solver: Method | None = None  # that runs now, if a fallback took over
     first: Array | LowRank | None = None  # the user's first point
     stream: int | None = None  # position of a stream of samples
 
@@ -122,8 +122,8 @@ class Keeper:
     """Writes the latest state to a file at intervals, and the last one at the end.
 
     A run does not fail because a state cannot be written: it warns, leaves the file as it
-    is, and tries the next state. Only what can never be written, such as samples of an
-    unknown kind, is an error, at the first state.
+    is, and tries the next state. Only a state that can never be written, such as one with
+    samples of an unknown kind, is an error, when the first state is written.
 
     A solver that was chosen automatically is stored too: the choice depends on the memory
     that is free, and may differ next time.
@@ -150,7 +150,7 @@ class Keeper:
         """Raise if the file exists, rather than overwrite an earlier run."""
         if self.path.exists():
             wanted = "to resume from it, or another name"
-            raise FileError(self.path, "a file that is there already", wanted)
+            raise FileError(self.path, "a file that already exists", wanted)
 
     def reopened(self, problem: Problem, call: Call, *besides: str) -> Checkpoint | None:
         """Return the state in the file; None if there is no file yet.

@@ -28,7 +28,7 @@ from weakprox.solvers.base import ARRAYS, Method, array_bytes, as_method, thin_b
 
 LEAN_FROM = 200  # size from which passes over memory cost more than Python does
 SMALL = 64 << 20  # bytes that a run may take without asking the system
-ASKED = "it was asked for"
+ASKED = "it was requested"
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,7 @@ class Choice:
 
 
 def chosen_for(problem: Problem, solver: Any = None, rank: Any = None) -> Choice:
-    """Return the solver that the arguments `solver` and `rank` of `minimize` ask for."""
+    """Return the solver that the arguments `solver` and `rank` of `minimize` select."""
     if rank is not None:
         rank = integer("rank", rank, 1)
     if solver is None or (isinstance(solver, str) and solver.lower() == "auto"):
@@ -104,15 +104,16 @@ def choose(problem: Problem, rank: int | None = None) -> Choice:
         return Choice(Thresholding(rank=rank), why + "sparse matrix, which stays sparse")
     if problem.observed is not None:
         if FilledProximal.pays(problem) and _holds(problem, "FilledProximal"):
-            why = f"{name} has squared errors of most entries, and decompositions of the array "
-            return Choice(FilledProximal(rank=rank), why + "with filled holes need few steps")
+            why = f"{name} has squared errors of most entries, and decompositions of an array "
+            why += "with filled holes cost less than products with a sparse matrix"
+            return Choice(FilledProximal(rank=rank), why)
         why = f"{name} depends on observed entries only, and this method keeps X in factors"
         return Choice(FactoredProximal(rank=rank), why)
     if problem.cells is not None:
-        why = "Denoising with weights or a robust loss is a sum over cells, and this reads "
-        return Choice(DenseProximal(rank=rank), why + "them once in each step")
+        why = "Denoising with weights or a robust loss is a sum over cells, which this "
+        return Choice(DenseProximal(rank=rank), why + "method reads once in each step")
     if problem.elsewhere:
-        why = f"the data of {name} are read in parts, and this method needs no more than that"
+        why = f"the data of {name} are read in parts, which this method supports"
         return Choice(LeanSplitting(rank=rank), why)
     short, lean = _short_of(problem), LeanSplitting.applies(problem)
     why = f"for {name} with a separable penalty it "

@@ -1,4 +1,4 @@
-"""Escalations: what a run does when its method cannot reach the accuracy as it is.
+"""Escalations: what a run does if its method cannot reach the accuracy.
 
 Each entry of `ESCALATIONS` says when it applies and returns the state of a run that starts
 again, or continues with another method. `begin(state, X)` starts the state's solver at X, None
@@ -34,7 +34,7 @@ WITHOUT_ARRAYS = (
     *(L1, Box, ElasticNet, GroupL2, SignedL1, Zero),
     *(NuclearBall, NuclearNorm, TracePSD),
 )
-STALLED = 12  # iterations without progress after which float32 is given up
+STALLED = 12  # iterations without progress after which a run changes to float64
 # Shares of the accuracy to aim at in float64; the rest is for rounding the answer to float32.
 SHARE, LEAST_SHARE, ROUNDED = 0.8, 0.5, 3e-7
 
@@ -42,13 +42,13 @@ SHARE, LEAST_SHARE, ROUNDED = 0.8, 0.5, 3e-7
 def another_method(state: State, signal: Exception | None, begin: Begin) -> State | None:
     """Continue with the fallback method if proximal points are not low-rank.
 
-    Also if the gap falls too slowly. Float32 data are taken to float64 if every term can.
+    Also if the gap falls too slowly. Float32 data are converted if all terms support float64.
     """
     fallback = state.solver.fallback
     if not isinstance(signal, TooWide) or fallback is None:
         return None
     state = handed_to(state, fallback)
-    # proofs that failed for one method say nothing of those of another
+    # proofs that failed for one method say nothing about those of another
     state = replace(state, tracker=replace(state.tracker, prove_below=math.inf, attempts=0))
     state = in_double(state) or state
     state = begin(state, state.first)
@@ -58,8 +58,8 @@ def another_method(state: State, signal: Exception | None, begin: Begin) -> Stat
 def another_constant(state: State, signal: Exception | None, begin: Begin) -> State | None:
     """Restart from the last point if gradients contradict the declared strong convexity.
 
-    If G is sampled, restart from the first point: the same samples are drawn again, and a
-    start that depends on samples must not meet those that test the answer.
+    If G is sampled, restart from the first point: the same samples are drawn again, and the
+    start must not depend on the samples that test the answer.
 
     The new constant is the computed one if the loss can compute it, and 0 otherwise: the
     curvature seen between iterates refutes the declared constant, but is no bound itself.

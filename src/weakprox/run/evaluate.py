@@ -1,10 +1,10 @@
 """Everything that evaluates a point: looks, proofs, and the answer at the end.
 
-Functions take the state of a run and return a new one. `finish` computes every number of
-the result anew from the answer. `Result.X` is the product of the answer's factors, computed
-in float64 and rounded once to the dtype of the data. For float32 that rounding, not the
-method, limits what can be proved. So it is measured if float64 arithmetic is affordable, and
-bounded otherwise.
+Functions take the state of a run and return a new one. `finish` recomputes every number of the
+result from the answer. `Result.X` is the product of the answer's factors, computed in float64
+and rounded once to the dtype of the data. For float32 that rounding, not the method, limits
+what can be proved. So it is measured if float64 arithmetic is affordable, and bounded
+otherwise.
 """
 
 from __future__ import annotations
@@ -41,12 +41,12 @@ from weakprox.run.plan import held_bytes
 from weakprox.run.state import Evidence, Kept, OnCells, OnEntries, State, Tracker
 from weakprox.solvers.base import SMALL, fits
 
-GROWTH = 1.1  # looks come at every step at first, then at every tenth more steps
-PROOF_GROWTH = 1.5  # proofs cost a decomposition each, so they come more rarely
+GROWTH = 1.1  # looks follow every step at first, later a growth of the steps by a tenth
+PROOF_GROWTH = 1.5  # proofs cost a decomposition each, so they are rarer
 THOROUGH = 3000  # size up to which a proof by a full decomposition follows failed ones
 EVALUATION, CERTIFICATE = 1 << 62, 1 << 63  # names of random streams, beyond any step number
 UNMOVED = (Status.CALLBACK, Status.INTERRUPTED, Status.SAMPLER_FAILED)  # kept despite a proof
-CONFIDENCE = 0.95  # of certificates from evaluation samples
+CONFIDENCE = 0.95  # confidence of certificates from evaluation samples
 SUMS = 16  # units of rounding in a value that was summed in float64
 OWN_BOUND = (
     CellsDual,
@@ -135,7 +135,7 @@ def look(
     latest: Candidate | None = None,
     **seen: Any,
 ) -> Looked:
-    """Evaluate and record the candidate after so many seconds, and prove if a proof is due.
+    """Evaluate and record the candidate at this time, and attempt a proof if one is due.
 
     Returns the new state, what the user's callback sees (None without a callback), and the
     status if the accuracy is proved. With a callback, the evidence is yet to be `settled`.
@@ -312,7 +312,7 @@ def _continuable(dual: DualPoint | None) -> DualPoint | None:
 
 
 def finish(state: State, status: Status) -> Result:
-    """Return the best answer, with every number computed anew; the checkpoint is left out."""
+    """Return the best answer, with every number recomputed; the checkpoint is left out."""
     fixed, problem, solver = state.fixed, state.problem, state.solver
     seconds, settings = fixed.meter.seconds, fixed.settings
     own = solver.proof(state.memory) if fixed.sampled and state.memory is not None else None

@@ -78,7 +78,7 @@ class Run:
         if last is not None:
             origin = replace(last.origin, solver=solver)
         if last is not None and last.data is None:
-            last = None  # proved before its first epoch end: repeated, to the same bits
+            last = None  # proved before its first epoch ended: repeated, to the same bits
         self.checkpoint = last
         begin = last or Checkpoint(None, Tracker(), Counts(), Trace(), self.call, origin)
         self.arena: Arena = SHARED if budget() is None else DiskArena(left_for_arrays)
@@ -136,7 +136,7 @@ class Run:
                 raise
             finally:
                 self.arena.trim()
-                # it leads back here through `tick`: a cycle, which would keep the data
+                # it refers to this object through `tick`: the cycle would keep the data
                 # until it is collected
                 del self.state
 
@@ -229,7 +229,7 @@ class Run:
     def _look(
         self, candidate: Candidate, judge: Callable[[State, Candidate, float], evaluate.Looked]
     ) -> None:
-        """Evaluate the candidate off the clock, ask the callback, and end the run if due."""
+        """Evaluate the candidate off the clock, call the callback, and end the run if due."""
         clock, callback, begun = self.meter, self.callback, time.perf_counter()
         try:
             seconds = begun - clock.started - clock.idle
@@ -365,7 +365,7 @@ def _entries(problem: Problem, solver: Method) -> int:
 
 
 def _call(problem: Problem, solver: Method, settings: Settings) -> Call:
-    """Return the call that these settings stand for by themselves."""
+    """Return the call that these settings describe by themselves."""
     s = settings
     asked = {"eps": s.eps, "tol": s.tol, "seed": s.seed, "automatic": ""}
     return Call.of(problem, solver, evaluation_samples=s.evaluation_samples, **asked)

@@ -1,4 +1,4 @@
-"""The memory that runs take, worked out before any of them starts."""
+"""The memory that runs take, computed before any of them starts."""
 
 from __future__ import annotations
 
@@ -44,17 +44,17 @@ class Need:
     data: float  # arrays of data in memory
     first: float  # arrays it works on in its first 16 iterations,
     work: float  # and in a longer run
-    proof: float  # further arrays for a moment, while f is evaluated or a bound is proved
+    proof: float  # further arrays temporarily, while f is evaluated or a bound is proved
     factors: int  # bytes of thin factors, vectors, tiles, and numba if it is yet to be loaded
     early: int  # bytes in all: in the first 16 iterations,
     peak: int  # of an ordinary long run,
     most: int  # and where decompositions are full ones
     disk: float  # arrays in scratch files, for a budget that they do not fit in
-    fits: bool  # whether the peak fits into the room there is
+    fits: bool  # whether the peak fits into the available memory
 
 
 def need_of(problem: Problem, solver: Method) -> Need:
-    """Return what one solver holds; arrays that do not fit go to disk where they can."""
+    """Return what one solver holds; arrays that do not fit go to disk if possible."""
     arrays = solver.arrays
     assert arrays is not None
     array, thin = array_bytes(problem), thin_bytes(problem, arrays)
@@ -165,7 +165,7 @@ class Plan:
     early : int
         The same for a run of at most 16 iterations.
     room : int
-        Bytes that there is room for beyond what the process holds now.
+        Bytes that can be allocated in addition to those that the process holds now.
     """
 
     shape: tuple[int, int]

@@ -1,6 +1,6 @@
-"""The state of a run, and its identity: the call that asked for it, and the data.
+"""The state of a run, and its identity: the call that started it, and the data.
 
-A `State` is frozen. Whatever moves a run on returns a new one.
+A `State` is frozen. Every transition returns a new one.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ class Call:
 
 @dataclass(frozen=True)
 class Settings:
-    """How to run, as the user asked for it."""
+    """Settings of a run, as the user gave them."""
 
     eps: float  # absolute accuracy
     tol: float  # relative accuracy; 0 for none
@@ -76,7 +76,7 @@ class Settings:
     reason: str = ""  # for choosing the solver
     scale_samples: int = 0  # drawn to find the size of f that tol is relative to
     unit: float = 1.0  # the user's X is this times the X of the run
-    call: Call | None = None  # the user's call, if these settings do not say it all
+    call: Call | None = None  # the user's call, if these settings do not determine it
     proof: bool | None = None  # whether to keep what a proof needs; None: if it is small
     estimated: bool = False  # accept the method's own estimate of its gap without a proof
 
@@ -164,7 +164,7 @@ class Evidence:
         later runs reuse.
         """
         dual, at = self.dual, self.at
-        if isinstance(dual, ThresholdedDual):  # the point says it all: there is no penalty
+        if isinstance(dual, ThresholdedDual):  # the point determines it: there is no penalty
             fixed = FixedDual(self.problem.penalty, None)
             return replace(self, dual=fixed, at=dual.point, moving=False)
         if isinstance(dual, FactoredDual):
@@ -197,7 +197,7 @@ class Tracker:
 
 @dataclass(frozen=True)
 class Origin:
-    """What was worked out when a run began; a resumed run does not repeat it."""
+    """What was determined at the start of a run; a resumed run does not repeat it."""
 
     solver: Method  # that began
     reason: str  # for choosing it

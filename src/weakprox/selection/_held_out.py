@@ -40,7 +40,7 @@ class HeldOut:
     along: Values  # <X, Z>, of shape (folds, n, k)
     squares: Values  # |X|^2, likewise
     constants: Values  # |Z|^2, of shape (folds,)
-    entries: int  # of a matrix
+    entries: int  # entries of a matrix
     refits: Values | None = None  # <R, Z>, |R|^2 and <R, X>, of shape (3, folds, n, k)
 
     def shares(self, debias: Debias = True) -> tuple[Values, Values]:
@@ -84,7 +84,7 @@ class HeldOut:
         return replace(self._each(lambda part: part[:folds]), constants=self.constants[:folds])
 
     def flat(self) -> HeldOut:
-        """The same with the points along one axis."""
+        """These comparisons with the points along one axis."""
         return self._each(lambda part: part.reshape(len(part), -1, 1))
 
     def some(self, points: list[int]) -> HeldOut:

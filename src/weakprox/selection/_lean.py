@@ -1,9 +1,9 @@
-"""Many small, nearly solved problems in a row: factored steps without their surroundings.
+"""Factored steps for many small, nearly solved problems in a row, without a whole run.
 
-On a path a point takes an iteration or two, and what surrounds them in `minimize` (looks,
-traces, proofs, checkpoints) would cost several times as much. The iteration is that of
-`solvers.LeanSplitting`. It gives up where an answer turns out not to be low-rank, and its
-gap is an estimate: singular values that its block does not show count as small.
+On a path a point takes an iteration or two, and the rest of a run of `minimize` (looks, traces,
+proofs, checkpoints) would cost several times as much. The iteration is that of
+`solvers.LeanSplitting`. It stops if an answer turns out not to be low-rank, and its gap
+is an estimate: singular values that its block does not show count as small.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ def unconstrained(problem: Problem) -> Solved | None:
 
 
 def lean_point(problem: Problem, past: Warmth | None, tol: float, seed: Any) -> Solved | None:
-    """Iterate from where neighbours ended; None if a more patient method is called for."""
+    """Iterate from the end of neighbouring runs; None if another method is needed."""
     C: np.ndarray[Any, Any] = problem.centre()
     meter = Meter(Budget())
     tools = Tools(problem, meter, 0.0, seed, lambda candidate: None, chosen, tol=tol)

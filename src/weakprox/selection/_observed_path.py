@@ -37,16 +37,16 @@ from weakprox.solvers.filled_proximal import Steps as FilledSteps
 from weakprox.spectral import NuclearNorm
 
 STEP = 2.0**-0.5  # ratio of neighbouring weights
-WEIGHTS = 20  # on a path, if the held-out error goes on falling
+WEIGHTS = 20  # largest number of weights on a path
 PATIENCE = 2  # weights without a gain after which a path ends
 ROUGH = 1e-3  # relative accuracy of the fits of a path
-BLOCK, POWERS = 8, 12  # of the decomposition that shows the first weight
-ABOVE = 1.0 + 1e-6  # of that weight, for rounding
-FACTORS = (1.0, 4.0)  # of X, to undo its shrinkage
-LINE = {"xatol": 0.01, "maxiter": 12}  # of the search for that factor
+BLOCK, POWERS = 8, 12  # width and power steps of the decomposition that gives the first weight
+ABOVE = 1.0 + 1e-6  # factor for that weight, for rounding
+FACTORS = (1.0, 4.0)  # range of the factor that undoes the shrinkage of X
+LINE = {"xatol": 0.01, "maxiter": 12}  # options of the search for that factor
 STEPS, EVERY = 40, 6  # steps of a fit on a path at most, and between corrections
 STILL = 0.03  # share of `tol`, relative to f, that a step must lower f by
-DENSE = 0.25  # share of entries that are observed, from which steps are enough
+DENSE = 0.25  # share of observed entries from which steps are enough
 EXACT = 1e-12  # residuals of this share of the values are rounding
 FITTED = 1e-6  # accuracy of intercepts alone
 MANY = 20_000  # observations, from which one part is held out instead of folds
@@ -259,7 +259,7 @@ def observed_path(
     cv : int or float
         Number of folds, or the share of the observations that is held out once.
     patience : int, optional
-        End after so many weights in a row that are no better; None tries all.
+        Number of weights in a row without a gain after which the path ends; None tries all.
     one_standard_error : bool
         Take the largest weight whose error exceeds the least by at most one standard error
         of their difference. It needs two folds or more.

@@ -10,11 +10,11 @@ from weakprox.losses.moments import Moments
 from weakprox.selection.noise import Values
 
 REFERENCES = 200  # copies that the others are compared with
-SWEEPS = 100  # of the least squares fit
+SWEEPS = 100  # largest number of sweeps of the least squares fit
 STILL = 1e-10  # change of a scale at which it ends
-FEWEST = 3  # copies: the products of two copies do not tell which one is larger
-APART = 1.5  # ratio of scales from which they are said to differ
-ROUNDS = 30  # of weights by the noise that the last ones left
+FEWEST = 3  # fewest copies: the products of two do not show which one is larger
+APART = 1.5  # ratio of scales from which they count as different
+ROUNDS = 30  # rounds of reweighting by the noise that the last weights left
 CERTAIN = 5.0  # standard errors by which the extremes must be away from the mean
 
 

@@ -41,7 +41,7 @@ def refitting(argument: str, value: Any) -> bool:
 
 
 def undone_by(scale: float, share: float) -> str:
-    """What undid the shrinkage of scale X + share R: "none", "scale" or "refit"."""
+    """How the shrinkage of scale X + share R was undone: "none", "scale" or "refit"."""
     if share:
         return "refit"
     return "none" if scale == 1.0 else "scale"
@@ -67,7 +67,7 @@ def relaxed(towards: Values, length: Values) -> Values:
     return np.clip(share, 0.0, 1.0)
 
 
-# fits that predict: folds tell how much of a refit is best
+# fits that predict: folds show how much of a refit is best
 
 
 def refit_to(predictions: Values, answers: Values) -> Values:

@@ -33,17 +33,17 @@ from weakprox.selection.search import (
 )
 from weakprox.spectral import NuclearBall, TracePSD
 
-COPIES = 5  # that one matrix is split into; each is held out once
+COPIES = 5  # copies that one matrix is split into; each is held out once
 REPEATS = 5  # sets of copies that candidates are compared by if the first set is undecided
-CLOSE = 3.0  # standard errors within which it is
+CLOSE = 3.0  # standard errors within which the first set is undecided
 REPEATED = 100_000  # entries up to which there are further sets: larger ones average more
 FIRST = 2  # copies that a weight is first compared by if the matrix is larger than that
 REPEATING = 0x4EA7  # name of the random stream of further sets
 KINDS = ("copy", "sparse", "low-rank", "both")  # kinds of models, from simple to rich
-COPY, SOFT, LOW_RANK, BOTH = range(4)  # their places
+COPY, SOFT, LOW_RANK, BOTH = range(4)  # their positions
 QUICK = (6, 5)  # weights and radii that are tried
 ROUGH = 1e-3  # relative accuracy of the fit whose residual shows the noise
-SEARCH_ARRAYS = 8  # of the size of the matrix that the search needs besides the copies
+SEARCH_ARRAYS = 8  # arrays of the size of the matrix that the search needs besides the copies
 SAMPLE = 1_000_000  # entries to choose by if the copies do not fit into memory
 CLEARLY = 0.9  # a second noise level counts if it is below this share of the first
 
@@ -152,7 +152,7 @@ class Tried:
 
 
 def _columns(debias: Debias, scales: Values, refits: Values) -> dict[str, Values]:
-    """Columns of a table that say what undid the shrinkage."""
+    """Columns of a table that say how the shrinkage was undone."""
     return {"scale": scales} | ({"refit": refits} if is_auto(debias) else {})
 
 
@@ -252,12 +252,12 @@ class NoisyMatrix:
     ) -> Choice:
         """The weight and radius whose answers are nearest to the copies left out.
 
-        Low rank alone (lam = 0) is tried first, then rising weights as long as the folds
-        gain. The nested simple models, the data themselves and soft thresholding alone, have
-        closed forms and are tried in any case. Of candidates that differ by less than a
+        Low rank alone (lam = 0) is tried first, then rising weights as long as the error on the
+        folds falls. The nested simple models, the data themselves and soft thresholding alone,
+        have closed forms and are tried in any case. Of candidates that differ by less than a
         standard error, the simplest kind of model and the least radius are taken.
 
-        Candidates that the copies hardly tell apart are compared by further sets of copies,
+        Candidates that the copies hardly distinguish are compared by further sets of copies,
         so that the choice does not depend on the random numbers of one set. The standard
         error remains that of one set: further sets do not make the noise of M smaller.
         """
@@ -303,7 +303,7 @@ class NoisyMatrix:
     def _row(self, copies: Copies, row: Grid, tried: Tried | None) -> HeldOut | None:
         """Errors of a row on copies that are left out; None if it is clearly worse.
 
-        The first copies of a large matrix tell whether the others are worth their time.
+        The first copies of a large matrix show whether the others are worth their time.
         """
         if tried is None or self.M.size <= REPEATED or len(copies) <= FIRST:
             return self.held_out(copies, row)

@@ -20,10 +20,10 @@ Method = Literal["auto", "spectrum", "entries"]
 GAUSSIAN = 1.4826  # standard deviations in a median absolute deviation
 POISSON = (0.25, 2.5)  # ratios of variance and mean that count as Poisson's
 MOST = 1000  # rows and columns from which a spectrum is computed
-LOWEST = 0.25  # share of singular values, the smallest ones, that tell if there is a bulk
+LOWEST = 0.25  # share of singular values, the smallest ones, that show whether there is a bulk
 SQUARE = 0.5  # ratio of sides up to which they do: those of square matrices fluctuate much
 SURE = 2.0  # standard errors by which they must differ from pure noise
-BEYOND = 2.0  # how far a spectrum without a bulk is continued; see `benchmarks/data/levels.py`
+BEYOND = 2.0  # how far a spectrum without a bulk is extrapolated (`benchmarks/data/levels.py`)
 
 
 def noise_level(M: Any, method: Method = "auto") -> float:
@@ -40,11 +40,11 @@ def noise_level(M: Any, method: Method = "auto") -> float:
         median absolute deviation of the entries, which holds while the signal touches less
         than half of them. Each is too large if its assumption fails, so "auto" takes the
         smaller one. If the smallest singular values show less noise than the median one, the
-        signal fills the spectrum; "auto" then continues the fall of the estimates with falling
-        singular values, since even the smallest one contains signal. A median absolute
+        signal fills the spectrum; "auto" then extrapolates the decrease of the estimates
+        towards the smallest singular values, since even these contain signal. A median absolute
         deviation of zero, as in data that are mostly zeros, is ignored. Rows and columns of
-        zeros have no noise and are left out of the spectrum; the level is the root mean
-        square over all entries.
+        zeros have no noise and are left out of the spectrum; the level is the root mean square
+        over all entries.
 
     Returns
     -------
@@ -157,8 +157,8 @@ def _continuation(s: Values, longer: int) -> float:
 
     Every group of singular values gives an estimate of the variance. If the rank of the signal
     is low, those of the lower half agree. Otherwise the estimates fall towards the smallest
-    singular values, which contain the least signal, but contain some too: the fall from the
-    second quarter to the lowest is continued geometrically.
+    singular values, which contain the least signal, but contain some too: the decrease from the
+    second quarter to the lowest is extrapolated geometrically.
     """
     size = len(s)
     ratio, few = size / longer, max(1, int(LOWEST * size))

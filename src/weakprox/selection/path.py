@@ -41,7 +41,7 @@ from weakprox.spectral import NuclearBall, NuclearNorm, TracePSD
 TINY = float(np.finfo(float).tiny)
 ZERO = 1e-3  # entries below this share of the largest count as zero, as in Result.nonzeros
 Counts = np.ndarray[Any, np.dtype[np.int64]]
-SHARE = 0.25  # of the free memory, what the points of a row may hold
+SHARE = 0.25  # share of the free memory that the points of a row may hold
 INSIDE = 1e-6  # relative distance from the sphere that is not rounding
 FAR = 1.5  # points whose radii differ by a larger ratio do not warm-start each other
 
@@ -103,7 +103,7 @@ class Path:
         return f"Path({size}, {ranks}, {gaps}, {self.seconds:.2f} s)"
 
     def _repr_html_(self) -> str:
-        """A table for notebooks: the ranks of the answers, and how to go on."""
+        """A table for notebooks: the ranks of the answers, and how to continue."""
         n, k = self.taus.shape
         rows: list[tuple[str, Any]] = [
             ("weights", f"{n}, from {self.lams[0]:.3g} to {self.lams[-1]:.3g}"),
@@ -409,8 +409,8 @@ def rough(
 ) -> Result:
     """Solve one of many problems from a warm start, by default without a proof.
 
-    The run ends when the method's own estimate of its gap is small enough. Methods that
-    cannot start from `past` begin anew. If the solution is known to be of no low rank,
+    The run ends when the method's own estimate of its gap is small enough. Methods that cannot
+    start from `past` start from scratch. If the solution is known to be of no low rank,
     `not_low`, the fallback of a method for low ranks is used at once.
     """
     choice, left = choose(problem), deadline.left

@@ -16,8 +16,8 @@ from weakprox.errors import InputError
 from weakprox.progress import Progress
 from weakprox.selection.noise import Values
 
-SURE = 10.0  # standard errors by which a candidate must be worse to be given up early
-SEARCH_SHARE = 0.75  # of the seconds of a fit, what its search may use
+SURE = 10.0  # standard errors by which a candidate must be worse to be dropped early
+SEARCH_SHARE = 0.75  # share of the seconds of a fit that its search may use
 
 C = TypeVar("C", bound=Hashable)
 Loss = float | tuple[float, ...]
@@ -45,7 +45,7 @@ class Deadline:
 
     @classmethod
     def after(cls, seconds: float | None) -> Deadline:
-        """The time in so many seconds; `max_seconds` of the caller."""
+        """The time after this many seconds, `max_seconds` of the caller."""
         if seconds is None:
             return cls()
         return cls(time.monotonic() + nonnegative("max_seconds", seconds))
@@ -66,7 +66,7 @@ class Deadline:
 
 
 def near(losses: Any, errors: float = 1.0, repeats: int = 1) -> Values:
-    """Which candidates are worse than the best by at most so many standard errors.
+    """Which candidates are worse than the best by at most `errors` standard errors.
 
     `losses` has the shape (folds, candidates), NaN if not tried. The error is that of the
     difference, fold by fold, since candidates share the noise of a fold. If the folds are
@@ -82,10 +82,10 @@ def near(losses: Any, errors: float = 1.0, repeats: int = 1) -> Values:
 
 
 def clearly_positive(away: Values) -> Any:
-    """Whether differences of losses, a row per fold, leave no doubt about their sign.
+    """Whether the mean difference of losses, a row per fold, is clearly positive.
 
-    Even the differences of two folds exceed so many standard errors only one time in thirty
-    if there is nothing to tell. Infinite ones do.
+    Without a true difference, even two folds exceed `SURE` standard errors only one time in
+    thirty. Infinite differences are clear.
     """
     error = away.std(axis=0, ddof=1) / math.sqrt(len(away)) if np.isfinite(away).all() else 0.0
     return away.mean(axis=0) > SURE * error
@@ -155,11 +155,11 @@ class Search(Generic[C]):
     `prepare(fold)` makes the data of a trial, once per fold. `trial(data, candidate, start)`
     fits a candidate to the data that are kept, from the answer `start` or from nothing (None),
     and returns the loss on the data that are left out (several losses if a model compares by
-    more than one) and the answer. No candidate is begun after the deadline, except the first.
+    more than one) and the answer. No candidate is started after the deadline, except the first.
     `n_jobs` folds are worked on at a time by joblib, each with one thread of BLAS. The
-    progress display shows the candidate at work, and what `describe(fold, candidate, loss)`
-    says of one that was tried. With `first`, `best_of` gives up a candidate that is clearly
-    worse than the best on so many folds; its losses on the others are infinite.
+    progress display shows the current candidate, and what `describe(fold, candidate, loss)`
+    says of one that was tried. With `first`, `best_of` drops a candidate that is clearly worse
+    than the best on that number of folds; its losses on the others are infinite.
     """
 
     folds: Sequence[Any]
@@ -286,7 +286,7 @@ class Search(Generic[C]):
         return float(np.mean([_columns(loss)[column] for loss in self.losses[candidate]]))
 
     def scores(self, column: int = 0) -> Scores:
-        """Everything that was tried, by one of the losses."""
+        """All candidates that were tried, by one of the losses."""
         tried = list(self.losses)
         found = [[_columns(x)[column] for x in self.losses[c]] for c in tried]
         return Scores(tried, np.array(found, dtype=float).T)
@@ -321,7 +321,7 @@ class Search(Generic[C]):
 
 
 def limit(losses: Sequence[float]) -> float:
-    """About the least loss that a falling sequence tends to; minus infinity if it is unclear.
+    """Approximate limit of a falling sequence of losses; minus infinity if it is unclear.
 
     That of a geometric series with the last two differences.
     """

@@ -22,7 +22,7 @@ from weakprox.solvers.base import Method, Tools
 from weakprox.spectral.singular import gram_is_cheaper
 
 STRETCH = 16  # iterations of one outer step
-SHARE = 1e-3  # of the gap: allowed cost of an inexact decomposition
+SHARE = 1e-3  # allowed cost of an inexact decomposition, as a share of the gap
 PATIENCE = 400  # iterations without progress after which the gap has stalled
 FIRST_RANK = 12
 GROWTH = 4  # factor for the rank if it is too small
@@ -185,9 +185,8 @@ def adaptive_prox(
 
     The rank grows until the truncation costs at most a share of the gap (by the oracle's
     own estimate), or until it reaches the cap. It decreases slowly, since a rank that is
-    too small costs a second decomposition. The guess replaces the value of f while there
-    is none. Many triplets come from so many
-    `powers` steps, or from a full decomposition if that is 0.
+    too small costs a second decomposition. The guess replaces the value of f while there is
+    none. Many triplets come from `powers` power steps, or from a full decomposition if it is 0.
     """
     gap, rank, start = state.value - state.bound, state.rank, state.basis
     allowed = SHARE * max(tools.accuracy(state.value, guess), gap if gap < math.inf else 0.0)

@@ -26,7 +26,7 @@ from weakprox.linalg.lowrank import LowRank
 from weakprox.losses.filled import Filled, Matrix
 
 FIRST = 2  # sweeps for the first point: more save few steps
-RANK = 16  # most factors of a sweep, whose cost grows with the square
+RANK = 16  # largest number of factors of a sweep, whose cost grows with its square
 SPARE, POWERS = 4, 2  # further columns of the block that looks for factors, and its power steps
 STRONG = 2.0  # factors have singular values of the target above so many cut-offs
 FREE = 1e-6  # ridge of intercepts, over the number of their observations
@@ -108,7 +108,7 @@ class RidgeSweeps:
 
     @property
     def needed(self) -> bool:
-        """Whether some row or column has so few entries that sweeps pay after each step."""
+        """Whether some row or column has so few entries that sweeps should follow steps."""
         (m, d), (long, short) = self.filled.values.shape, self.filled.lengths
         least = min(float(long.min()) ** 2 / d, float(short.min()) ** 2 / m)
         return bool(least < SPARSE)
@@ -122,7 +122,7 @@ class RidgeSweeps:
     ) -> tuple[Matrix, Matrix]:
         """Return the factors after a sweep. R has their residuals, and is overwritten.
 
-        They are those of the new factors if there is to be another sweep, `again`.
+        With `again`, R then has the residuals of the new factors, for another sweep.
         """
         rows, columns = self.sides
         A, step, Z = rows.regressed(R, A, B, self.cut)
@@ -163,7 +163,7 @@ class RidgeSweeps:
 def _block(Y: Matrix) -> Matrix:
     """Orthonormal columns near the leading right singular vectors of Y."""
     width = min(RANK + SPARE, Y.shape[1])
-    # any block does: its product with Y tells strong factors from weak ones
+    # any block is enough: its product with Y separates strong factors from weak ones
     B = np.random.default_rng(0).standard_normal((Y.shape[1], width))
     for _ in range(POWERS):
         B = np.linalg.qr(Y.T @ (Y @ B))[0]

@@ -1,4 +1,4 @@
-"""The base class of solvers, and what a run hands to one: tools, and warm starts."""
+"""The base class of solvers, and what a run passes to one: tools, and warm starts."""
 
 from __future__ import annotations
 
@@ -134,7 +134,7 @@ class Tools:
 
     @cached_property
     def kept(self) -> dict[str, Any]:
-        """What a method makes from the data once and needs in each of its steps."""
+        """Objects that a method computes from the data once and needs in every step."""
         return {}
 
     def accuracy(self, value: float, guess: float = 0.0, size: float = 0.0) -> float:
@@ -218,7 +218,7 @@ def nonsmooth(penalty: Penalty, X: Array) -> float:
 
 
 def fits(problem: Problem, needed: float) -> bool:
-    """Return True if so many bytes fit in memory, or on the device of the problem."""
+    """Return True if this many bytes fit in memory, or on the device of the problem."""
     reference = problem.loss.reference
     return needed <= (room() if on_cpu(reference) else device_room(reference))
 
@@ -291,7 +291,7 @@ class Method:
         raise NotImplementedError
 
     def finished(self, memory: Any) -> bool:
-        """Return True if the work that the theory asks for is done."""
+        """Return True if the work that the theory requires is done."""
         raise NotImplementedError
 
     def candidate(self, memory: Any) -> Candidate:

@@ -2,7 +2,7 @@
 
 Beck & Teboulle, "A Fast Iterative Shrinkage-Thresholding Algorithm", 2009, with restarts by
 the gradient (O'Donoghue & Candes, 2015). The target of a step, T = Y + q/L with
-Y = (1+b) X - b X', is made in blocks of rows and multiplied with a warm block B at once: one
+Y = (1+b) X - b X', is computed in blocks of rows and multiplied by a warm block B at once: one
 pass over the data gives Z = T B and T'Z. Those are a power step, from which the leading
 triplets of T follow, the value and the dual value at Y, and an estimate of the norm of q,
 
@@ -34,10 +34,10 @@ from weakprox.protocols import Candidate, DualPoint
 from weakprox.solvers._gap_driven import STRETCH, GapDriven, Plan
 from weakprox.solvers.base import Tools
 
-FIRST_WIDTH = 16  # of the block of the first decomposition
+FIRST_WIDTH = 16  # width of the block of the first decomposition
 POWERS = 2  # passes over the data for the first point
 SPARE, EIGHTH = 4, 8  # columns of a block beside the rank: at least so many, and a share of it
-LESS = 0.5  # of an estimated gap that could not be proved: the next one to try
+LESS = 0.5  # share of an estimated gap whose proof failed, at which the next proof is tried
 DEPENDENT = 1e-12  # eigenvalues of a Gram matrix relative to the largest that are rounding
 GRADED = 1e-5  # singular values relative to the largest that squares show well enough
 

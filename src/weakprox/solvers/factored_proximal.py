@@ -7,7 +7,7 @@ with a warm block. Nothing of the size of X is stored.
 
 Such steps find small singular values slowly: where few entries are observed, the gradient
 changes by a small share of the change of X. The residual S then keeps singular values above the
-weight lam of the nuclear norm, which is what proofs fail by. A *correction* takes the triplets
+weight lam of the nuclear norm, which makes proofs fail. A *correction* takes the triplets
 u, s, v of S with s > lam and finds M with
 
     u' (h . (u M v')) v = diag(s - lam),
@@ -45,23 +45,23 @@ from weakprox.protocols import Candidate, DualPoint
 from weakprox.solvers._gap_driven import STRETCH, GapDriven, Plan
 from weakprox.solvers.base import Tools
 
-SHARE = 0.1  # of the relative gap: accuracy of intercepts
+SHARE = 0.1  # accuracy of intercepts, as a share of the relative gap
 NARROW = 0.2  # share of triplets in a block: see _as_array
-FIRST_WIDTH = 16  # of the block of the first decomposition
+FIRST_WIDTH = 16  # width of the block of the first decomposition
 CONJUGATE = 3  # steps for the size of a correction; more would fit noise
-SPARE, EIGHTH = 16, 8  # random columns of a block: at least so many, and a share of the others
+SPARE, EIGHTH = 16, 8  # random columns of a block: at least 16, and an eighth of the others
 WIDEST = 192  # width of the blocks of the first two corrections at most
 KEPT = 0.85  # triplets of S with values above this share of the largest are kept
 SECOND, FIRST = 2, 7  # steps before the corrections that follow the one at the start
 LEAST, MOST = 5, 24  # steps between later ones
 UNKNOWNS = 4  # observations for each number of a correction
-GROUP = 0.25  # of the largest excess: directions of the correction at the start
-LEFT = 0.2  # of what the norm of S adds to a gap: left by a second correction (0.1 to 0.3)
+GROUP = 0.25  # share of the largest excess from which directions count in the first correction
+LEFT = 0.2  # share of what the norm of S adds to a gap that a second correction leaves
 TENFOLD = 8  # steps that are expected to reduce the gap tenfold
 SOLVED, FREE = 1e-20, 1e-12  # relative squared residual and curvature that are rounding
 EARLY, WORTH = 8, 1e-4  # later corrections are kept if they gain this share of the gap
 TRIES = 64  # lengths of a step, each half of the one before, if smoothness is unbounded
-GROWTH, SHORTER = 2.0, 40  # of the loss in a correction, and lengths that are tried then
+GROWTH, SHORTER = 2.0, 40  # of the loss in a correction at most, and shorter lengths tried
 
 
 @dataclass(frozen=True)
@@ -300,9 +300,9 @@ class Steps:
         return found, self._level(s, kept, steep), block, passes
 
     def _as_array(self, block: Array) -> bool:
-        """Whether an array of the size of X is cheaper: few entries lack, many triplets matter.
+        """Whether an array of the size of X is cheaper: few entries missing, many triplets.
 
-        It is not larger than some vectors of observations then.
+        The array is then not larger than a few vectors of observations.
         """
         wide = int(block.shape[1]) >= NARROW * self.widest
         return wide and self.data.is_full()
@@ -473,7 +473,7 @@ class Steps:
         return self._shown(q, start, level, EIGHTH, self._most(state))
 
     def _most(self, state: Memory) -> int:
-        """Largest width of a block; less at the start, where S changes by much."""
+        """Largest width of a block; less at the start, where S changes considerably."""
         widest = self.widest if self.most is None else min(self.widest, self.most)
         return widest if state.tried > 1 else min(widest, WIDEST + state.rank)
 

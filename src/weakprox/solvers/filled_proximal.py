@@ -114,7 +114,7 @@ class FilledProximal(GapDriven):
 
     @property
     def fallback(self) -> FactoredProximal:
-        """The method for weights that are tiny beside the data, for which steps are short."""
+        """The method for weights that are tiny relative to the data: steps are short then."""
         return FactoredProximal(rank=self.rank)
 
     @staticmethod

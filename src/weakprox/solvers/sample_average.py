@@ -52,17 +52,17 @@ from weakprox.solvers.base import Method, Tools, first_point
 from weakprox.solvers.davis_yin import DavisYin, LeanSplitting
 
 PILOT = 8  # single samples that show the variance first; they are used like all others
-SHARE = 0.8  # of eps, the planned sampling error
-STAGE = 0.5  # of the samples needed, what is drawn before the need is measured again
+SHARE = 0.8  # planned sampling error, as a share of eps
+STAGE = 0.5  # share of the samples needed that is drawn before the need is measured again
 GROWTH = 1.0  # times the samples kept that one draw may add if the noise depends on X
 FRESH = (0.25, 0.5, 1.0, 2.0)  # times the samples kept, what may test their answer
-FIRST, NEXT = 0.7, 0.3  # of the chance of error: the first test's, and each next one's
+FIRST, NEXT = 0.7, 0.3  # shares of the chance of error: of the first test, and of each next one
 DRAWS = 1 << 60  # names the streams of samples
 CONFIRM = 1 << 40  # names the streams of samples that repeat a test
 CLEAR = 5.0  # standard errors that contradict a declared constant
 ENOUGH = 128  # samples: means of fewer squares are skewed, and their scatter misleads
-RETRIES = 3  # times an engine is asked for more than it promised
-HOPELESS = 0.9  # of eps: no optimisation makes up for a sampling error beyond it
+RETRIES = 3  # times the target of the engine is lowered after it stopped too early
+HOPELESS = 0.9  # share of eps: no optimisation can compensate for a larger sampling error
 OVERHEAD = 1.2  # times the sampling error, the goal of a round with too few samples
 FAILED = 0.6  # an estimate is checked again once it is this share of one that failed
 LATER = 1.3  # growth of the time between checks if the engine estimates no gap
@@ -113,7 +113,7 @@ class Memory:
     below: float = math.inf  # estimates of the engine's gap that are worth checking
     ticks: int = 0  # inner steps of this round
     next_try: int = 1  # the one to check at, for engines that estimate no gap
-    retries: int = 0  # times the engine was asked for more than it promised
+    retries: int = 0  # times the target of the engine was lowered
     attempts: int = 0  # certificates asked of fresh samples so far
     proof: Proof | None = None
     done: bool = False
@@ -150,11 +150,10 @@ class SampleAverage(Method):
     confidence : float
         Of the certificate, at least 0.8.
     rarest : float
-        Values that at least this share of the draws has are accounted for, which takes
-        4/rarest samples (400 by default). Rarer values that no sample showed are assumed
-        not to move the mean further than the largest value seen would. If samples are
-        expensive and their noise is known to have no rare values, raise it: 0.1 needs 40
-        samples.
+        Values that occur in at least this share of the draws are accounted for, which takes
+        4/rarest samples (400 by default). Rarer values that were not observed are assumed not
+        to move the mean further than the largest observed value would. If samples are expensive
+        and their noise is known to have no rare values, raise it: 0.1 needs 40 samples.
     """
 
     rank: int | None = None
@@ -356,7 +355,7 @@ class Watch:
         self.possible = self.paid <= HOPELESS * p.eps
         self.goal = p.eps if self.possible else OVERHEAD * self.paid  # for f(X) - f*
         self.point: tuple[LowRank, DualPoint] | None = None  # the last one checked
-        self.found = (math.inf, math.inf)  # what `sampled_gap` said of it
+        self.found = (math.inf, math.inf)  # what `sampled_gap` returned for it
 
     @property
     def target(self) -> float:
@@ -390,7 +389,7 @@ class Watch:
         return self.memory
 
     def _worth_checking(self, candidate: Candidate) -> bool:
-        """Whether the engine's estimate, or the time since the last check, asks for a check."""
+        """Whether the engine's estimate, or the time since the last check, requires a check."""
         memory = self.memory
         if candidate.gap < math.inf:
             worth = candidate.gap <= min(self.target, memory.below)

@@ -2,8 +2,8 @@
 
 The minimiser of |X - C|^2/2 + h(X) is the proximal point of C, which has the leading singular
 vectors of C (Cai, Candes & Shen, 2010). C is sparse, or sparse plus low rank, and is only
-multiplied with thin blocks. As many triplets are computed as the solution has, and as
-accurately as the proof needs. Nothing of the size of X is stored.
+multiplied by thin blocks. As many triplets are computed as the solution has, and as accurately
+as the proof needs. Nothing of the size of X is stored.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ FILTER, SLOWER = 3e-3, 0.3  # relative residual down to which a filter is used, 
 THIN = 64  # bytes for each row, column and triplet, of the next, wider decomposition
 CAUTION = 10.0  # factor of the estimated gap while some directions may be missing
 AS_GIVEN = 1.0  # accuracy that the first point's own vectors are taken to have
-SWEEPS = 30  # of one decomposition from a good start
+SWEEPS = 30  # sweeps of one decomposition from a good start
 
 
 @dataclass(frozen=True)
@@ -152,7 +152,7 @@ class Thresholding(GapDriven):
         return memory.accuracy < LEAST or (memory.cut and memory.epoch > 1)
 
     def stalled(self, memory: Memory) -> int:
-        """Return 0: data in float32 are computed with in float64 anyway."""
+        """Return 0: computations are in float64 even for float32 data."""
         return 0
 
     def affordable(self, problem: Problem) -> bool:

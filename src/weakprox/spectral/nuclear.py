@@ -70,7 +70,7 @@ class Bounded(singular.Spectral):
         U: Array,
         Vt: Array,
         rests_on: singular.RestsOn,
-        skew: float = 0.0,  # squared norm of what the set does not see of A
+        skew: float = 0.0,  # squared norm of the part of A that does not affect the projection
     ) -> WeakProx:
         """The proximal step from a decomposition and its bounds."""
         p = np.asarray(project_capped(spec.ritz, self.tau))

@@ -187,7 +187,7 @@ def decompose(
     remainder: always valid, never tight. With `certify`, a full decomposition (small A) or
     a randomised bound (large A) is computed until the bound is below `level`. Only the
     `active` triplets are kept then, since the residuals of the others need not be accurate
-    and would weaken the bounds. With `powers`, many triplets come from so many power
+    and would weaken the bounds. With `powers`, many triplets come from that number of power
     steps if there is a start.
     """
     small = certify and min(A.shape) <= EXACT_BELOW

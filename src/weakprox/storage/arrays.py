@@ -139,7 +139,7 @@ def _chosen(path: Path, headers: Headers, key: str | None) -> str:
     listed = ", ".join(f"{name} {header.shape}" for name, header in headers.items())
     if key is not None and key not in headers:
         given = f"no array '{key}' (it has {listed or 'none'})"
-        raise FileError(path, given, "a key that is there")
+        raise FileError(path, given, "the name of one of its arrays")
     numbers = {n: h for n, h in headers.items() if h.dtype.kind in "fiub"}
     matrices = [name for name, header in numbers.items() if len(header.shape) == 2]
     if key is None and len(matrices) > 1:

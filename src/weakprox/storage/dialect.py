@@ -11,7 +11,7 @@ from pathlib import Path
 from weakprox.errors import InputError
 from weakprox.storage.table import FileError, is_number, shown_text
 
-SEPARATORS = {".csv": ",", ".tsv": "\t"}  # that the suffix promises
+SEPARATORS = {".csv": ",", ".tsv": "\t"}  # separators that the suffix implies
 NAMES = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "bars", " ": "spaces"}
 WORDS = {"comma": ",", "semicolon": ";", "tab": "\t", "space": " ", "bar": "|", "\\t": "\t"}
 LOOKED_AT, LINES = 1 << 16, 50  # characters and lines by which a dialect is detected
@@ -34,7 +34,7 @@ class Dialect:
         return Rows(self, lines, path)
 
     def words(self, path: Path) -> list[str]:
-        """What a reader should know about it, if the suffix does not say so."""
+        """A description for the user, if the dialect is not the one that the suffix implies."""
         found = []
         if self.separator != SEPARATORS.get(path.suffix.lower()):
             found.append(f"cells separated by {NAMES.get(self.separator, self.separator)}")

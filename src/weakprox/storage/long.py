@@ -154,7 +154,7 @@ def _positions(path: Path, header: Sequence[str], names: Sequence[str]) -> dict[
     if missing:
         shown = ", ".join(shown_text(name) for name in list(header)[:10])
         given = f"no column {', '.join(map(repr, missing))}"
-        raise FileError(path, given, f"one of those there are: {shown}")
+        raise FileError(path, given, f"one of its columns: {shown}")
     return {name: list(header).index(name) for name in names}
 
 

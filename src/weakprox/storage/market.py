@@ -103,7 +103,7 @@ def _words(handle: IO[bytes]) -> Iterator[list[bytes]]:
 
 
 def _numbers(path: Path, handle: IO[bytes], count: int) -> Matrix:
-    """Read exactly so many numbers; raise if the file has fewer or more."""
+    """Read exactly this many numbers; raise if the file has fewer or more."""
     found = np.empty(count)
     filled = 0
     for words in _words(handle):

@@ -263,6 +263,6 @@ def _labels(name: str, given: Sequence[str] | None, size: int) -> Labels | None:
 
 
 def _texts(rows: Sequence[str] | None, columns: Sequence[str] | None) -> dict[str, Any]:
-    """Those labels that there are, as arrays of text (never of objects)."""
+    """The labels that are given, as arrays of text (never of objects)."""
     given = {"rows": rows, "columns": columns}
     return {n: np.array(labels, dtype=np.str_) for n, labels in given.items() if labels}

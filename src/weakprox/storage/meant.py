@@ -1,4 +1,4 @@
-"""What a cell that is no number was meant to be, and how to write it."""
+"""Advice for cells that are not numbers: how to write them."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ ELSEWHERE = {  # suffixes of files that hold tables, and what to do
 
 
 def in_numbers(cell: str, otherwise: str = OTHERWISE) -> str:
-    """How to write a cell that is no number, as what is wanted."""
+    """What is expected in place of a cell that is not a number."""
     text = cell.strip()
     bare = text.strip(CURRENCIES + " ")
     if text.lower() in NOTHING:
@@ -56,7 +56,7 @@ def in_numbers(cell: str, otherwise: str = OTHERWISE) -> str:
 
 
 def local(path: Path) -> str:
-    """What is wanted instead of a file that does not exist."""
+    """What is expected in place of a file that does not exist."""
     if str(path).lower().startswith(("http:/", "https:/", "ftp:/", "s3:/")):
         return "a file on this machine: download it first"
     return "one that exists"

@@ -33,7 +33,7 @@ KINDS = {
 }
 
 
-# where missing values are welcome
+# commands and models for missing values
 FILLED_BY = (
     "; for missing ones use weakprox impute (tables) or weakprox complete (ratings), in Python "
     "SparseLowRankImputer or Completion.from_dense"
@@ -41,13 +41,13 @@ FILLED_BY = (
 
 
 class Contents(NamedTuple):
-    """What a file holds, and what a reader should know about how it was found."""
+    """What a file holds, and how it was read."""
 
     values: Any
     rows: Labels | None = None
     columns: Labels | None = None
     notes: tuple[str, ...] = ()  # how text was read, if the suffix does not say so
-    doubts: tuple[str, ...] = ()  # what may have been misunderstood
+    doubts: tuple[str, ...] = ()  # what may have been misread
 
 
 class FileError(InputError):
@@ -127,7 +127,7 @@ def is_number(text: str | bytes) -> bool:
 def claim(
     path: Path, wanted: int, max_bytes: int | None, what: str, *, packed: bool = False
 ) -> None:
-    """Raise unless so many bytes may be allocated.
+    """Raise unless this many bytes may be allocated.
 
     A small `packed` file must not unpack to an implausible size either. There is no such limit
     below 256 MiB, or if the user has set `max_bytes`.

@@ -26,13 +26,13 @@ SAY = "header= (--header, --no-header) to say which it is"
 Header = bool | Literal["auto"]
 IndexCol = int | str | Literal[False] | None  # number from 1 or name; False: there is none
 YEARS = range(1500, 2201)
-BODY = 5  # rows below a row of years that are looked at: are they years, too?
+BODY = 5  # rows below a row of years that are checked for years as well
 COUNTED = 5  # rows from which a first column of 1, 2, 3, ... looks like numbers of rows
 
 
 @dataclass(frozen=True)
 class Layout:
-    """What the caller knows about the cells; None for what is to be detected."""
+    """What the caller states about the cells; None for what is to be detected."""
 
     header: Header = "auto"
     sep: str | None = None

@@ -210,7 +210,7 @@ def hints_of(kind: type) -> dict[str, Any]:
 
 
 def fits(value: Any, hint: Any) -> bool:
-    """Whether a value has the type that an annotation names, as far as those can tell."""
+    """Whether a value has the type that an annotation names, as far as this can be checked."""
     origin, options = get_origin(hint), get_args(hint)
     if hint is Any:
         return True

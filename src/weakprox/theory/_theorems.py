@@ -34,7 +34,7 @@ from weakprox.theory.gradients import mean_gradient
 ConstantSet = Literal["paper", "repaired", "practical"]
 PILOT = 64  # samples for sigma and C0 where G is only sampled
 LN8, LN16 = math.log(8.0), math.log(16.0)
-MORE_EPOCHS = 2  # of a practical run, if the planned ones do not prove eps
+MORE_EPOCHS = 2  # further epochs of a practical run, if the planned ones do not prove eps
 SNAPSHOT = 32.0  # k_s = SNAPSHOT sigma^2 / (alpha C0) 2^(s - 1), Theorem 1
 FRESH = 15.0 / 7.0  # the same for every step without variance reduction, see `k_fresh`
 
@@ -218,7 +218,7 @@ def parameters(
         Values to use instead of the theorems': smoothing, bound on the initial gap, gradient
         noise, oracle accuracy delta1, step.
     delta2 : float
-        What the rank asked for may cost in value (Definition 2 of the paper).
+        What the requested rank may cost in value (Definition 2 of the paper).
     start : array, optional
         First point, zero by default; C0 refers to it.
     seed : int, Generator or None
@@ -384,7 +384,7 @@ def complexity(p: Parameters, *, tau: float, rank: int) -> tuple[Complexity, ...
     tau : float
         Radius of the nuclear-norm ball, or bound on the trace.
     rank : int
-        Rank of the optimum, which Algorithms 1 and 2 ask of their SVDs.
+        Rank of the optimum, which is that of the SVDs of Algorithms 1 and 2.
     """
     if not isinstance(p, Parameters):
         raise InputError("p", type(p).__name__, "what weakprox.theory.parameters returned")

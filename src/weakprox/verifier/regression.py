@@ -2,7 +2,7 @@
 
 With a free intercept for each response, G(B) = 1/(2n) |Y - X B - 1 c'|^2 at the best c. If the
 residuals of some c have the mean d, then G(B) is 1/2 |d|^2 less than this, and the gradient
-changes by 1/n X'1 d'. So any c near the best one will do.
+changes by 1/n X'1 d'. So any c near the best one is sufficient.
 """
 
 from __future__ import annotations

@@ -28,7 +28,7 @@ from weakprox.verifier.sums import Matrix, U, norm
 HELD, FULL = 1 << 24, 3000  # entries, and the shorter side, of a matrix decomposed in full
 PROBES, SMALLEST = 16, 0.1 * math.sqrt(math.pi / 2)
 CLOSE = 0.9  # values above this share of the largest are kept
-LEVEL, BETWEEN = 0.93, 0.97  # of the largest value: c above, and a sufficient bound on t
+LEVEL, BETWEEN = 0.93, 0.97  # shares of the largest value: c above, and a sufficient bound on t
 TRIALS, SWEEPS, DEGREE = 3, 40, 80
 FIRST = 6  # sweeps before the first trial, since random columns start anywhere
 SHARP = 1e-10  # relative distance of the bound from the largest value that is sharp enough

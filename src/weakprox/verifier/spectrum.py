@@ -32,7 +32,7 @@ import numpy as np
 from weakprox.verifier.sparse import largest_value
 from weakprox.verifier.sums import Dense, Matrix, Reader, U, blocks, norm
 
-FULL = 3000  # of the shorter side, up to which decompositions are complete
+FULL = 3000  # shorter side up to which decompositions are complete
 HELD = 1 << 27  # entries of a matrix that is held whole
 PROBES, SMALLEST = 12, 0.1 * math.sqrt(math.pi / 2)
 POWERS = 64

@@ -81,7 +81,7 @@ def norm(x: Matrix) -> float:
 
 
 def blocks(rows: int, columns: int, *, entries: int = 1 << 18) -> list[tuple[int, int]]:
-    """Ranges of rows, each of about so many entries."""
+    """Ranges of rows, each with about this many entries."""
     step = max(1, entries // max(1, columns))
     return [(i, min(rows, i + step)) for i in range(0, rows, step)]
 

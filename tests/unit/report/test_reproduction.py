@@ -89,7 +89,7 @@ def test_a_quick_run_says_so_and_draws_no_conclusion(summaries):
     assert "computed again (quick run)</h1>" in text
     for word in ("claim at", ">holds", "FAILS", "not decided", "l1 has the smallest error"):
         assert word not in text, word
-    assert "What the claim comes to" not in text
+    assert "The claim in numbers" not in text
     full = reproduction_page({"figure1": decided(summaries["figure1"])}).html()
     assert "quick run" not in full.lower()
     assert "claim at 1 %:" in full

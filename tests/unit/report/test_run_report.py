@@ -258,7 +258,7 @@ def test_the_proof_as_a_percentage_is_never_too_small(gap, bound, expected):
 
 def test_what_the_bound_rests_on_is_said():
     _, result = solve(Denoising(M))
-    grounds = {"exact": "up to rounding", "high-probability": "1e-10", "sampled": "normal"}
+    grounds = {"exact": "without randomness", "high-probability": "1e-10", "sampled": "normal"}
     for ground, words in grounds.items():
         proof = wp.Certificate(result.value, result.value - 0.5, ground)
         told = verdict(wp.Result(**{**fields_of(result), "certificate": proof}))

@@ -30,7 +30,7 @@ def solve(solver=None, **options):
 def test_a_solver_is_an_object_a_class_or_a_name(solver):
     result = solve(solver)
     assert result.solver == "SVRGCG"
-    assert result.reason == "it was asked for"
+    assert result.reason == "it was requested"
     assert np.array_equal(result.X, solve(wp.SVRGCG()).X)
 
 
@@ -209,7 +209,7 @@ def test_what_a_hand_over_says():
     assert told.startswith("Solver:      DavisYin: it took over from LeanSplitting")
     assert "LeanSplitting came first because for Denoising" in told
     named = wp.minimize(full, "lean-splitting", progress=False)
-    assert named.explain().splitlines()[0].endswith("came first because it was asked for.")
+    assert named.explain().splitlines()[0].endswith("came first because it was requested.")
 
 
 @pytest.mark.parametrize("name", REQUIRED)

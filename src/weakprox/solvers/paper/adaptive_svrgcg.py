@@ -24,11 +24,11 @@ from weakprox.solvers.paper.svrgcg import Schedule, Settings, scheduled
 from weakprox.theory._theorems import ConstantSet, Parameters
 from weakprox.theory.gradients import Pool, Snapshot
 
-SHARE = 7.0 / 16.0  # of an epoch's accuracy, what the oracle may cost
+SHARE = 7.0 / 16.0  # share of an epoch's accuracy that the oracle may cost
 SHORT, LONG = 0.5, 0.95  # steps beyond which the proximal weight is doubled or halved
 HOPELESS = 8  # steps in a row below what a sufficient rank would bring, before giving up
 AGAIN = 0.8  # the iterate is cut to the rank again when its gap has fallen to this share
-ROUNDING = 1e-12  # of values of G
+ROUNDING = 1e-12  # relative rounding of values of G
 UNCHANGED = 1e9  # a proximal weight, relative to beta, that leaves feasible points unchanged
 IDLE = 5  # steps in a row that do not need the rank, before it is lowered
 TRIALS = 12  # derivatives that a line search may take
@@ -68,7 +68,7 @@ class Memory(svrgcg.Memory):
 class AdaptiveSVRGCG(Settings):
     """SVRGCG with line search, decreasing smoothing and measured variances.
 
-    It needs far fewer decompositions than `SVRGCG`, and promises nothing beyond the
+    It needs far fewer decompositions than `SVRGCG`, but has no guarantee beyond the
     certificate.
 
     Parameters
@@ -95,7 +95,7 @@ class AdaptiveSVRGCG(Settings):
         return Memory(**vars(begun), course=course)
 
     def finished(self, memory: Memory) -> bool:
-        """Whether the last accuracy, or the last epoch that the user asked for, is done."""
+        """Whether the last accuracy, or the last epoch that the user requested, is done."""
         done = memory.epoch if self.epochs is not None else memory.course.level - 1
         return done >= memory.parameters.epochs
 
@@ -148,7 +148,7 @@ class Epoch:
         self.basis, self.delta = memory.basis, memory.delta
         most = min(problem.shape) if solver._estimates_rank else memory.rank
         self.rank = Rank(memory.rank, most)
-        self.judged = self.quiet and self.p.finite_sum  # values of f are at hand
+        self.judged = self.quiet and self.p.finite_sum  # values of f are available
         self.G = self._loss(self.X) if self.judged else math.nan
         self.weight = min(self.course.weight, self.beta) if self.quiet else self.p.alpha
         self.gap, self.near = math.inf, math.inf  # of the smoothed problem; what it hides
@@ -357,7 +357,7 @@ class Epoch:
 
 
 def _whole(setting: Schedule, *where: int) -> int | None:
-    """Return the number of samples that the user asked for, None if the method chooses."""
+    """Return the number of samples that the user requested, None if the method chooses."""
     return None if setting is None else int(scheduled(setting, 0.0, *where))
 
 
@@ -371,7 +371,7 @@ class Rank:
     idle: int = 0
 
     def follow(self, used: int, lost: float, allowed: float) -> None:
-        """Adjust after a step that used so many triplets and lost so much by omission."""
+        """Adjust after a step that used this many triplets and lost this much by omission."""
         self.idle = self.idle + 1 if used + 2 < self.now else 0
         if lost > allowed and self.now < self.most:
             self.now = self.least = min(2 * self.now, self.now + 10, self.most)

@@ -10,8 +10,8 @@ and return their iterate. mu is chosen so that smoothing costs at most half of e
   Convex Minimization", ICML 2018, with full gradients and decreasing smoothing.
 - SHCGM: Locatello, Yurtsever, Fercoq & Cevher, "Stochastic Frank-Wolfe for Composite Convex
   Minimization", NeurIPS 2019, with one sample per step and a running mean of gradients. The
-  bounds of both are carried along as the recursions they are proved by, which is tighter
-  than the closed forms.
+  bounds of both are computed by the recursions in their proofs, which is tighter than the
+  closed forms.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ RANK_OF_PROOF = 8  # triplets a certificate looks at; these methods have no rank
 class Ground:
     """Constants of the smoothed problem, as the baselines' theorems name them."""
 
-    eps: float  # accuracy asked for
+    eps: float  # requested accuracy
     mu: float  # smoothing
     bias: float  # how far f_mu lies below f at most
     alpha: float  # strong convexity
@@ -132,7 +132,7 @@ class Baseline(Method):
         return Candidate(memory.X, None, memory.h, memory.epoch, 0)
 
     def finished(self, memory: Any) -> bool:
-        """Whether the bound has come down to eps."""
+        """Whether the bound is at most eps."""
         return bool(self.promised(memory) <= memory.parameters.eps)
 
     def dual(self, problem: Problem, memory: Any) -> Smoothed:

@@ -71,7 +71,7 @@ class FISTA(Smoothing):
         return Memory(first, 0, p, h=h, other=first)
 
     def finished(self, memory: Memory) -> bool:
-        """Whether the theorem's bound has come down to eps, after a step at least."""
+        """Whether the theorem's bound is at most eps, after at least one step."""
         return memory.done > 0 and super().finished(memory)
 
     def _bound(self, memory: Memory) -> float:
@@ -123,8 +123,8 @@ class ProjectedSubgradient(Baseline):
     r"""Steps :math:`2/(\alpha(k+1))` along subgradients, each projected exactly.
 
     The mean of the points with weights k satisfies :math:`\mathbb{E} f - f^* \le
-    \frac{2}{\alpha K(K+1)} \sum_k \frac{k}{k+1} \mathbb{E}\|g_k\|_F^2`, which is evaluated
-    with the subgradients met on the way (an estimate if G is sampled).
+    \frac{2}{\alpha K(K+1)} \sum_k \frac{k}{k+1} \mathbb{E}\|g_k\|_F^2`, which is evaluated with
+    the subgradients of the run (an estimate if G is sampled).
 
     Parameters
     ----------
@@ -140,7 +140,7 @@ class ProjectedSubgradient(Baseline):
         problem.constants()
 
     def start(self, problem: Problem, X: Array | None, tools: Tools) -> SubgradientMemory:
-        # Smoothing so slight that its gradient is a subgradient to beyond rounding.
+        # Smoothing so slight that its gradient is a subgradient up to rounding.
         c = problem.penalty.smoothability(problem.shape)
         finest = eps_of(problem.loss.reference) ** 2 * tools.eps
         p = ground(problem, tools, mu=finest / max(c.gamma, 1.0) if c.theta > 0 else 0.0)

@@ -4,7 +4,8 @@ SCGS: Lan & Zhou, "Conditional Gradient Sliding for Convex Optimization", SIAM J
 26(2), 2016. Projections are solved up to a Wolfe gap that is its own certificate. Constants
 of the corollaries as re-derived in docs/theory. The second competitor in Garber & Kaplan's
 experiments. STORC: Hazan & Luo, "Variance-Reduced and Projection-Free Stochastic
-Optimization", ICML 2016; G must be a finite sum. The finite-sum rival in their Table 2.
+Optimization", ICML 2016; G must be a finite sum. It is the finite-sum competitor in their Table
+2.
 """
 
 from __future__ import annotations
@@ -52,7 +53,7 @@ def slide(
 ) -> Memory:
     """Take the outer steps k of `steps` from (x, memory.X), the method's two sequences.
 
-    `gradient(z, k, size, rng)` estimates that of f_mu at z from so many samples.
+    `gradient(z, k, size, rng)` estimates that of f_mu at z from `size` samples.
     """
     y, basis, epoch = memory.X * 1.0, memory.basis, memory.epoch + 1
     for k in steps:
@@ -144,7 +145,7 @@ class SCGS(Smoothing):
         return Memory(first, 0, p, other=first)
 
     def finished(self, memory: Memory) -> bool:
-        """Whether the theorem's bound has come down to eps, after a phase at least."""
+        """Whether the theorem's bound is at most eps, after at least one phase."""
         return memory.epoch > 0 and super().finished(memory)
 
     def _bound(self, memory: Memory) -> float:
@@ -212,7 +213,7 @@ class STORC(VarianceReduced):
     case : str, optional
         "strongly_convex" where the problem is, otherwise "lipschitz".
     lipschitz : float, optional
-        Bound on the gradient of f_mu over the set; worked out if not given.
+        Bound on the gradient of f_mu over the set; computed if not given.
     max_inner : int, optional
         Vertices per projection at most; the theorem then no longer applies.
     """

@@ -27,7 +27,7 @@ from weakprox.solvers.base import Method, Tools, first_point
 from weakprox.theory._theorems import PILOT, ConstantSet, Parameters, parameters
 from weakprox.theory.gradients import Snapshot, mean_gradient
 
-FIRST_RANK = 8  # with which the search for the rank begins
+FIRST_RANK = 8  # rank at which the search for the rank begins
 
 Schedule = float | int | Callable[..., float] | None
 
@@ -135,7 +135,7 @@ class Settings(Method):
     def oracle_excess(self, memory: Memory) -> float:
         """Return what the oracle's measured inexactness adds to the promise.
 
-        The theorem asks for psi(V) <= psi(X*) + delta, which holds with delta = 0 if the
+        The theorem requires psi(V) <= psi(X*) + delta, which holds with delta = 0 if the
         rank covers X*. X* is unknown, so delta is measured over all feasible points.
         Half of the theorem's delta is reserved for the SVD's own inexactness; the other
         half is what omitted triplets may cost.
@@ -173,7 +173,7 @@ class SVRGCG(Settings):
     epochs : int, optional
         Epochs to run instead of the theorem's S - 1.
     answer : {"low_rank", "iterate"}
-        What to return: the best point of the rank asked for, or the theorem's iterate
+        What to return: the best point of the requested rank, or the theorem's iterate
         X_S, whose rank may be higher.
     oracle, variance_reduction : optional
         Deprecated: use `weakprox.experiments.ablation.Arm`.
@@ -183,7 +183,7 @@ class SVRGCG(Settings):
     variance_reduction: InitVar[Any] = None
 
     def __post_init__(self, oracle: Any, variance_reduction: Any) -> None:
-        """Replace settings of earlier versions by the classes that now stand for them."""
+        """Replace settings of earlier versions by the classes that now implement them."""
         kind: type | None = None
         if oracle is not None or variance_reduction is not None:
             old, new = "oracle and variance_reduction", "weakprox.experiments.ablation.Arm"
