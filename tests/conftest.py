@@ -3,6 +3,7 @@
 import gc
 import os
 from collections import defaultdict
+from functools import partialmethod
 from pathlib import Path
 
 import hypothesis
@@ -23,6 +24,42 @@ hypothesis.settings.load_profile("fixed")
 @pytest.fixture
 def rng():
     return generator(20190416)
+
+
+@pytest.fixture(scope="session")
+def searches():
+    """Where searches for settings may use less data: module or class, name, less, as it is."""
+    from weakprox.estimators import _stability, covariance, imputer, links
+    from weakprox.selection import _observed_path, denoise
+
+    once = partialmethod(denoise.NoisyMatrix.search, repeats=1)
+    short = (
+        (denoise.NoisyMatrix, "search", once),
+        (_observed_path, "FOLDS", 2),
+        (_stability, "REPEATS", 4),
+        (_stability, "MOST_REPEATS", 8),
+        (_stability, "STARTS", 10),
+        (covariance, "REPEATS", 2),
+        (imputer, "ROUNDS", 1),
+        (links, "ROUNDS", 1),
+    )
+    return [(where, name, less, vars(where)[name]) for where, name, less in short]
+
+
+@pytest.fixture(scope="module")
+def short_searches(searches):
+    """Search for settings by less data, in modules that are hardly about the choice."""
+    with pytest.MonkeyPatch.context() as patch:
+        for where, name, less, _ in searches:
+            patch.setattr(where, name, less)
+        yield
+
+
+@pytest.fixture
+def thorough(searches, monkeypatch):
+    """Search as users do, in tests of what is chosen there."""
+    for where, name, _, usual in searches:
+        monkeypatch.setattr(where, name, usual)
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)

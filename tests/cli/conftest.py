@@ -7,6 +7,11 @@ from typer.testing import CliRunner
 from weakprox.cli import app
 
 
+@pytest.fixture(scope="module", autouse=True)
+def _short(short_searches):
+    pass
+
+
 @pytest.fixture(scope="session")
 def matrix():
     rng = np.random.default_rng(3)

@@ -336,6 +336,19 @@ def test_settings_of_the_users_are_kept():
         wp.minimize(problem, practical(3, eta=lambda s, t: 2.0), **options)
 
 
+@pytest.mark.parametrize(
+    ("k_t", "samples", "full"), [(3, 18, 3), (lambda s, t: s + t, 27, 3), (60, 0, 9)]
+)
+def test_steps_after_a_snapshot_draw_what_the_user_says(k_t, samples, full):
+    """Three steps of two epochs; as many samples as terms are replaced by a full gradient."""
+    problem = wp.Problem(Sensing(MATRICES, MEASURED), ElasticNet(0.1, 0.2), NuclearBall(2.0))
+    assert problem.loss.n_terms == 60
+    options = {"eps": 0.5, "stop_when_certified": False, "progress": False}
+    solver = practical(3, k_t=k_t, inner=4, epochs=2)
+    counts = wp.minimize(problem, solver, **options).counts
+    assert (counts.samples, counts.full_gradients) == (samples, full)
+
+
 @pytest.mark.parametrize("epochs", [1, 2, 3])
 def test_pooled_samples_leave_an_eighth_of_the_accuracy(epochs):
     """k samples cost sigma^2/(2 alpha k) in the mean; the accuracy is C0 2^-epochs."""

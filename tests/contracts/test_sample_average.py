@@ -206,7 +206,7 @@ def test_few_samples_that_bend_less_than_their_expectation(monkeypatch):
     monkeypatch.setattr(SampleAverage, "step", step)
     result = honest(wp.Problem(loss, L1(0.1), NuclearBall(3.0)), eps=1.0)
     assert result.status is wp.Status.CONFIDENT
-    assert any(found is not None for found in seen)
+    assert any(found is not None and found < 1.0 for found in seen)
     assert result.parameters.alpha == 1.0  # the expectation's is not in doubt
 
 
@@ -307,6 +307,14 @@ def test_evaluation_samples_that_agree_change_nothing():
         result = solve(problem, seed=seed, evaluation_samples=400)
         assert result.status is wp.Status.CONFIDENT
         assert result.gap == pytest.approx(result.checkpoint.memory.proof.gap)
+
+
+def test_evaluation_samples_prove_what_the_runs_own_are_too_few_for():
+    problem = wp.Problem(denoising_sampler(NUMPY), L1(0.3), NuclearBall(3.0))
+    result = solve(problem, eps=5.0, max_samples=100, evaluation_samples=400)
+    assert result.checkpoint.memory.proof.gap == math.inf
+    assert result.certificate.proves
+    assert result.certificate.samples == 400
 
 
 @pytest.mark.parametrize("samples", [399, 400])

@@ -568,6 +568,7 @@ def test_shrinkage_by_the_formula(monkeypatch):
     assert "Ledoit-Wolf" in model.cv_results_["param_kind"]
 
 
+@pytest.mark.usefixtures("thorough")
 def test_kinds_that_one_set_of_folds_does_not_decide_are_compared_again(monkeypatch):
     seeds = []
     split = module.folds

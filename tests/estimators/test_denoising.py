@@ -624,6 +624,7 @@ def test_bad_shapes(fitted):
         SparseLowRank(psd=True, random_state=0).fit(M)
 
 
+@pytest.mark.usefixtures("thorough")
 def test_the_choice_does_not_depend_on_the_random_state():
     """One set of copies leads to two different radii for these states."""
     rng = np.random.default_rng(0)

@@ -336,6 +336,7 @@ def test_finds_hidden_edges_better_than_common_neighbours():
     assert np.mean(ours) > np.mean(simple) + 0.02
 
 
+@pytest.mark.usefixtures("thorough")
 def test_probabilities_are_calibrated():
     chance = np.where(groups_of([40, 60, 50]), 0.3, 0.03)
     A, fresh = drawn(chance, 0), drawn(chance, 1)  # two graphs of the same making

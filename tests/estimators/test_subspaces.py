@@ -379,6 +379,7 @@ def test_neighbours_are_those_of_the_rows():
 @pytest.mark.parametrize(
     ("count", "dim", "ambient", "each", "noise"), [(5, 4, 50, 20, 0.2), (8, 4, 25, 25, 0.2)]
 )
+@pytest.mark.usefixtures("thorough")
 def test_the_number_of_clusters_is_the_stable_one(count, dim, ambient, each, noise):
     A, truth = union(count, dim, ambient, each, noise, seed=1)
     model = SubspaceClustering(random_state=0).fit(A)

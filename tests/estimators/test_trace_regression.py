@@ -574,6 +574,6 @@ def test_dependent_columns_and_a_tiny_weight_of_squares(wide):
     A[:, 1] = A[:, 2] = A[:, 0]
     A[1] = A[0]
     y = A @ rng.standard_normal(12)
-    model = TraceRegression(shape=(3, 4), lam2=1e-18).fit(A, y)
+    model = TraceRegression(shape=(3, 4), lam=0.0, lam2=1e-18).fit(A, y)
     assert np.isfinite(model.coef_).all()
     assert model.score(A, y) > 0.9

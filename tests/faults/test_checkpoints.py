@@ -370,7 +370,7 @@ def test_a_sampler_that_fails_in_the_middle(name, file):
     options = {"solver": solver, "eps": 0.2, "max_svds": None, "evaluation_samples": 8}
     whole = run(given=sampled(Flaky()), **options)
     assert whole.checkpoint.memory.epoch > 4
-    given = sampled(Flaky(bad, when=7), 3.0 if name == "stalls" else 60.0)
+    given = sampled(Flaky(bad, when=7), 1.0 if name == "stalls" else 60.0)
     with pytest.raises(wp.SamplerError, match=word) as caught:
         run(file, given=given, checkpoint_every=1e6, **options)
     best = caught.value.result

@@ -111,7 +111,7 @@ def made(result: Any, evidence: Evidence, told: Description) -> Proof:
     bounded = told.terms["spectral"]["kind"] in ("ball", "psd")
     if on_entries:
         assert isinstance(statement.loss, known)
-        q = unit * _on_entries(evidence, result)
+        q = unit * _on_entries(evidence)
         arrays["q"], exponent["exponent"] = integers(q, statement.loss, most, rho)
         arrays |= _intercepts(run.loss, result.low_rank, unit)
     for i, y in enumerate([] if statement.penalties == [] else dual_parts(evidence)):
@@ -141,7 +141,7 @@ def made(result: Any, evidence: Evidence, told: Description) -> Proof:
     return _allowed(found, told, result, norm)
 
 
-def _on_entries(evidence: Evidence, result: Any) -> Any:
+def _on_entries(evidence: Evidence) -> Any:
     """The dual point on the observed entries or outcomes, in the unit of the run."""
     dual, loss = evidence.dual, cast(Any, evidence.problem.loss)  # on entries or cells
     if isinstance(dual, OnEntries):

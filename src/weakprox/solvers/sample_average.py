@@ -19,7 +19,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
@@ -160,8 +160,6 @@ class SampleAverage(Method):
     confidence: float = 0.95
     rarest: float = RAREST
 
-    relative: ClassVar[bool] = True  # can aim at an accuracy relative to f
-
     def check(self, problem: Problem) -> None:
         optional_counts(rank=self.rank)
         for name, (low, high), most in (
@@ -229,8 +227,8 @@ class SampleAverage(Method):
         except Contradicted as found:
             if problem.loss.samples_cancel:
                 raise  # the samples' mean bends as G itself does
-            least = min(found.strong_convexity, loss.strong_convexity)
-            memory = replace(watch.memory, convexity=least, inner=None, warm=True)
+            less = found.strong_convexity
+            memory = replace(watch.memory, convexity=less, inner=None, warm=True)
             return replace(memory, epoch=memory.epoch + 1)
         last = engine.candidate(inner)
         memory = watch.saw(last, inner=inner, rank=inner.rank)

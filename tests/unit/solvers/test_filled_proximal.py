@@ -1,5 +1,7 @@
 """FilledProximal: optima of another solver, proofs that hold, and runs that go on."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 
@@ -116,6 +118,18 @@ def test_a_start_a_cap_on_the_rank_and_a_callback():
     assert capped.certificate.lower_bound <= free.value < capped.value
     wp.minimize(given, tol=1e-6, callback=lambda look: seen.append(look.X))
     assert all(isinstance(X, LowRank) for X in seen)
+
+
+def test_a_cap_is_felt_only_if_it_leaves_something_out():
+    given, state = problem(), SimpleNamespace(block=None, done=0, strict=False)
+    steps = Steps.of(given, None)
+    T = steps.filled.target(steps.filled.empty())
+    rank = len(steps.proximal(T, state)[1])
+    assert 1 < rank < 30
+    for cap, cut in ((None, False), (rank - 1, True), (rank, False), (rank + 1, False)):
+        _, s, _, _, left_out = Steps.of(given, cap).proximal(T, state)
+        assert left_out == cut
+        assert len(s) == rank - cut
 
 
 def test_a_power_step_takes_the_place_of_a_decomposition_beside_small_values(monkeypatch):
