@@ -33,8 +33,8 @@ Matrix = np.ndarray[Any, np.dtype[Any]]
 Triplets = tuple[Array, Array, Array]
 
 SMALL = 64  # rows up to which NumPy's overhead exceeds the time spent in LAPACK
-# For pairs far above the others: least block, largest block as a share of all columns, number of
-# products from a random and from a near block, and ratio of their values to the mean of the others.
+# For pairs far above the others: least block, largest block as a share of all columns, number
+# of products from a random and from a near block, and ratio to the mean of the other values.
 FAR_COLUMNS, FAR_SHARE, FAR_STEPS, FAR_STEPS_NEAR, FAR = 32, 0.3, 4, 2, 30.0
 CLEAR = 3e-3  # the same, for columns that become orthonormal to 1e-10
 DEPENDENT = 1e-5  # squaring a block loses columns that are less independent
@@ -108,16 +108,14 @@ def rough_eigh(
 
 def _far_pairs(A: Matrix, near: Callable[[int], Matrix] | None) -> tuple[Matrix, ...]:
     """Values far above the mean of the others, their vectors V, and A V."""
-    n, width = len(A), FAR_COLUMNS
-    most = int(FAR_SHARE * n)
-    if near is not None:  # begin with a width whose last value is probably not far
-        widths = [w for w in (32, 64, 128, 256, 512) if w < most]
-        sizes = np.linalg.norm(A @ near(most)[:, [*(w - 1 for w in widths), most - 1]], axis=0)
-        width = next((w for w, x in zip(widths, sizes, strict=False) if x <= FAR * sizes[-1]), n)
+    n, most = len(A), int(FAR_SHARE * len(A))
+    width = FAR_COLUMNS if near is None else _far_width(A, near(most))
     while width <= most:
-        random = near is None
-        Q = np.random.default_rng(0).standard_normal((n, width)) if random else near(width)
-        for _ in range(FAR_STEPS if random else FAR_STEPS_NEAR):
+        if near is None:
+            Q, steps = np.random.default_rng(0).standard_normal((n, width)), FAR_STEPS
+        else:
+            Q, steps = near(width), FAR_STEPS_NEAR
+        for _ in range(steps):
             Q = _orthonormal(A @ Q)
         B = A @ Q
         values, W = eigh(Q.T @ B)
@@ -128,6 +126,18 @@ def _far_pairs(A: Matrix, near: Callable[[int], Matrix] | None) -> tuple[Matrix,
             return values[:far], Q @ W[:, :far], B @ W[:, :far]
         width *= 2
     raise np.linalg.LinAlgError
+
+
+def _far_width(A: Matrix, near: Matrix) -> int:
+    """Width of a block whose last value is probably not far above that of the last column."""
+    most, width, widths = int(near.shape[1]), FAR_COLUMNS, list[int]()
+    while width < most:
+        widths.append(width)
+        width *= 2
+    some = near[:, [*(w - 1 for w in widths), most - 1]]
+    values = np.linalg.norm(A @ some, axis=0) / np.linalg.norm(some, axis=0)
+    level = FAR * values[-1]
+    return next((w for w, x in zip(widths, values, strict=False) if x <= level), most)
 
 
 def _orthonormal(Y: Matrix) -> Matrix:
@@ -266,7 +276,7 @@ def _gesvd_on_device(A: Array) -> Any:
     return namespace(A).linalg.svd(A, full_matrices=False, driver="gesvd")
 
 
-_gesvd_on_device.stays = True  # type: ignore[attr-defined]
+ON_DEVICE = (_gesvd_on_device,)  # routines whose arrays stay on their device
 
 
 def _gram(A: Matrix) -> Any:
@@ -376,7 +386,7 @@ def _carefully(A: Array, what: str, routines: list[Callable[[Any], Any]]) -> Any
         raise _refusal(A, what)
     host: Matrix | None = None
     for routine in routines:
-        stays = getattr(routine, "stays", False)
+        stays = routine in ON_DEVICE
         if not stays and host is None:
             host = np.asarray(to_numpy(A), dtype=float)
         try:

@@ -52,7 +52,7 @@ def gram_svd(
 ) -> ThinSVD | None:
     """The triplets that `active` counts, at most `most`; None if squaring is unsafe.
 
-    `width` of all values is the number of columns of the basis.
+    `width(values)` is the number of columns of the basis.
 
     All computation is in float64. The squares of the singular values (before rounding to the
     dtype of A) have an error of at most `square_error`, which bounds based on them take into
@@ -140,10 +140,9 @@ def _triplets(
         V, top = W[:, :kept], like(s[:kept], B)
         BV = B @ V if BW is None else BW[:, :kept]
         U = upright(BV / top)
-        if rough:  # of the eigenvectors of the Gram matrix, divided by the values
-            residuals = error / top
-        else:
-            residuals = both_residuals(LowRank(U, top, V.T), BV, B.T @ U)
+        # those of eigenvectors of the Gram matrix are at most its error
+        found = None if rough else LowRank(U, top, V.T)
+        residuals = error / top if found is None else both_residuals(found, BV, B.T @ U)
     else:
         V = upright(W[:, :kept])
         BV = B @ V

@@ -3,9 +3,9 @@
 Proximal points often have a rank of a tenth to a half of the size. Then the values beside the
 cut-off are close together, single triplets converge slowly, and a full decomposition takes ten
 times as long as a few products. But a proximal step does not need single triplets, only the
-span of those above the cut-off, and errors near the cut-off hardly count. So from a good start,
-one or two power steps and a small eigenproblem are enough for a block whose last values are
-clearly below the cut-off.
+span of those above the cut-off, and errors near the cut-off hardly matter. So from a good
+start, one or two power steps and a small eigenproblem are enough for a block whose last values
+are clearly below the cut-off.
 """
 
 from __future__ import annotations

@@ -53,7 +53,8 @@ class Ritz:
 
     For a symmetric matrix these may be eigenpairs: U is V, values may be negative, and
     A V = U diag(s) holds up to a residual orthogonal to V. `exact` tells whether the products
-    with A were also in float64 and U is orthonormal to the last digits. `damping` is 1/s^2 on the device of U, if it is already there.
+    with A were also in float64 and U is orthonormal to full precision. `damping` is 1/s^2 on
+    the device of U, if it is already there.
     """
 
     U: Array
@@ -115,7 +116,7 @@ def stepped(
 
     A'A V is then nearly V s^2: the columns only need scaling, and a generalised eigenproblem
     does the rest, so there is one transfer to the host. Otherwise it falls back to careful
-    steps. Only the first `needed` columns of U must be orthonormal to the last digits.
+    steps. Only the first `needed` columns of U must be orthonormal to full precision.
     """
     last = near
     for step in range(powers):
@@ -212,8 +213,8 @@ def turned(
     Squares lose values that are small relative to the largest, and more if Y is skew. The third
     part of the result tells whether the columns of A Y W / s are orthogonal in spite of that:
     the first `needed` (all if None) to 1e-10, the others to 1e-4. Otherwise they must be
-    `straightened`. The fourth tells whether the first are orthogonal to 1e-6, which suffices for
-    iterations but not for proofs.
+    `straightened`. The fourth tells whether the first are orthogonal to 1e-6, which suffices
+    for iterations but not for proofs.
     """
     root = orthonormaliser(norms, CLEAR)
     if root is None:

@@ -52,8 +52,8 @@ SMALL_STEP = 0.1  # step size times smoothness
 CLEAR = 4.0  # multiple of the cut-off from which values are not noise
 NEAR = 0.5  # share of the cut-off from which a discarded value counts as near it
 BURIED = 0.5  # share of the largest eigenvalue of noise below which a cut-off keeps many
-FAR = 5.0  # multiple of that eigenvalue from which one is not noise
-DENSE = 0.8  # share from which one step hardly separates it from those that are kept
+FAR = 5.0  # multiple of that eigenvalue from which an eigenvalue is not noise
+DENSE = 0.8  # share of the cut-off from which a step hardly separates a discarded value
 SHARPLY = 0.1  # factor by which the gap is expected to fall at first
 
 
@@ -165,7 +165,7 @@ class Factored:
     def _buried(self, found: Ritz, shift: float) -> bool:
         """Whether many values of z beyond the block are kept.
 
-        The ball may hold all of z. Of a symmetric z, the largest eigenvalue beyond the block
+        The ball may hold all of z. For a symmetric z, the largest eigenvalue beyond the block
         is estimated as that of noise with the same norm (Wigner's semicircle), or by the
         lower end of the spectrum unless that is far from noise.
         """

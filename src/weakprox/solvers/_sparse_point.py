@@ -1,7 +1,7 @@
 """The point Y of a splitting step as an answer, scaled into the domain of h.
 
-X = prox_{gamma h}(z) has the singular values that h asks for, and Y = prox_{gamma R}(...) the
-zeros that R asks for. If the solution is not low-rank, the bound that the dual points of the
+X = prox_{gamma h}(z) has the singular values that h requires, and Y = prox_{gamma R}(...) the
+zeros that R produces. If the solution is not low-rank, the bound that the dual points of the
 first steps give is already close to the optimum, and so is f at Y. f at X is not, because its
 many small entries add up in R. Y only has to be scaled into the ball, by its nuclear norm.
 """
@@ -22,7 +22,7 @@ from weakprox.linalg.threads import all_threads
 FAR = 30.0  # ratio to the other values from which a triplet is computed and removed first
 LEADING = 0.01  # share of the largest value above which a triplet of X may be one of these
 BESIDE = 16  # more columns, which show the other values
-STEPS = 3  # of power iteration
+STEPS = 3  # power iterations
 SEEN = 1e-5  # share of the largest other value above which its square shows a triplet
 
 

@@ -52,7 +52,7 @@ from weakprox.solvers._stored import APART, Curvature, History, Stored, first_ta
 from weakprox.solvers.base import ARRAYS, Tools, Warmth, array_bytes, fits
 
 FASTEST = 4.0  # largest change of gamma in one iteration
-FIRST_WIDTH = 16  # of the block of a factored step, which must hold the rank
+FIRST_WIDTH = 16  # width of the block of a factored step, which must hold the rank
 SLOW = 0.1  # factor by which a stretch of factored steps must reduce the gap
 NOT_LOW = 1 << 30  # more than any rank
 
@@ -86,7 +86,7 @@ class Memory(GapMemory):
 
 
 def iterate(steps: Stored | Factored, state: Memory, k: int) -> tuple[Memory, bool]:
-    """Project z, attempt a proof if it is due, and move z; also return if the loop saw X."""
+    """Project z, attempt a proof if due, and move z; also return whether X was evaluated."""
     state = steps.project(state, k)
     state, dual = steps.prove(state, k)
     state, near, far = steps.advance(state, k, dual)  # type: ignore[arg-type]

@@ -200,7 +200,7 @@ def parts_of(kind: type) -> list[str]:
     """Names of the fields of a dataclass or named tuple."""
     if is_dataclass(kind):
         return [field.name for field in fields(kind)]
-    return list(kind._fields)  # type: ignore[attr-defined]
+    return list(vars(kind)["_fields"])
 
 
 @cache
