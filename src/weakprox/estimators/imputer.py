@@ -50,6 +50,7 @@ STEADY = 1e-2  # the same without lam, where nothing is proved
 FULL = 4000  # size up to which all singular values are computed: fewer and surer steps
 KEPT = 1 << 20  # entries of a table up to which it is kept, filled, for a report
 LEAST = 1e-3  # least bound, relative to the largest singular value
+FLOOR = 1e-9  # least multiplier of the bound, relative to the largest value of the answer
 CHUNK = 256  # rows completed at a time: each needs a small matrix
 STEPS = 60  # of the splitting at most
 STILL = 1e-4  # relative change at which the splitting ends
@@ -245,7 +246,8 @@ class RowSpace:
         pull = float(np.nansum((Z - dense) * dense))
         pull -= ridge * X.sqnorm + lam * float(np.abs(dense).sum())
         # at least a little, for rows with fewer entries than the rank
-        multiplier = max(pull / max(X.nuclear_norm, np.finfo(float).tiny), 1e-9)
+        floor = FLOOR * float(X.s.max(initial=0.0)) or 1.0  # any one will do for zeros
+        multiplier = max(pull / max(X.nuclear_norm, np.finfo(float).tiny), floor)
         return cls(B[:, X.s > 0], multiplier, lam, ridge)
 
     def complete(self, Z: Vector) -> Vector:
