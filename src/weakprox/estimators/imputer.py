@@ -203,8 +203,8 @@ class HiddenEntries:
 
     def errors(self, data: Scaled, X: Vector) -> tuple[float, float]:
         """Mean squared errors: on the scale of the fit, and in deviations of the columns."""
-        off = data.scale.undo(X)[self.place] - self.truth
-        own = data.scale.unit[self.place[1]]
+        own, centre = data.scale.unit[self.place[1]], data.scale.centre[self.place[1]]
+        off = X[self.place] * own + centre - self.truth
         return float(np.mean((off / own) ** 2)), float(np.mean((off / self.unit) ** 2))
 
     def filled_error(self, table: Vector) -> float:
