@@ -212,6 +212,19 @@ def test_units_do_not_matter(data):
     assert error(guess, X, gaps) < 0.3
 
 
+def test_near_rows_without_a_weight_are_not_searched(monkeypatch):
+    gaps = with_gaps(low_rank(0, rows=200, noise=1.0), 0.3)
+    model = SparseLowRankImputer(random_state=0).fit(gaps)
+    assert model.weights_["neighbours"] == 0.0 < model.weights_["conditional"]
+    before = model.transform(gaps)
+
+    def refuse(*args):
+        raise AssertionError("searched")
+
+    monkeypatch.setattr(NearestRows, "nearest", refuse)
+    np.testing.assert_array_equal(model.transform(gaps), before)
+
+
 @pytest.mark.parametrize("power", [24, -30, -60])
 @pytest.mark.parametrize(
     ("lam", "tau"), [("auto", "auto"), (0.0, 1e3), (0.05, 60.0)], ids=["auto", "free", "both"]

@@ -113,19 +113,22 @@ class Columns:
 
     scale: Scale
     gaussian: GaussianColumns
-    rows: NearestRows
+    rows: NearestRows | None = None
 
-    @classmethod
-    def of(cls, X: Vector, gaussian: GaussianColumns, scale: Scale, seed: int) -> Columns:
-        """From the table that a Gaussian model was fitted to, on its scale."""
-        Z = scale.apply(X)
-        rows = NearestRows.of(gaussian.complete(Z), ~np.isnan(Z), stream(seed, 3))
-        return cls(scale, gaussian, rows)
+    def near(self, X: Vector, seed: int) -> tuple[Columns, list[Vector]]:
+        """The same with near rows, from a table; and both guesses for that table."""
+        filled = self.gaussian.complete(self.scale.apply(X))
+        rows = NearestRows.of(filled, ~np.isnan(X), stream(seed, 3))
+        found = replace(self, rows=rows)
+        return found, found._smoothed(filled)
 
     def guesses(self, X: Vector) -> list[Vector]:
-        """Both guesses for all entries of rows."""
-        filled = self.gaussian.complete(self.scale.apply(X))
-        return [self.scale.undo(each) for each in (filled, self.rows.smoothed(filled))]
+        """Both guesses for all entries of rows, or the first without near rows."""
+        return self._smoothed(self.gaussian.complete(self.scale.apply(X)))
+
+    def _smoothed(self, filled: Vector) -> list[Vector]:
+        guesses = [filled] if self.rows is None else [filled, self.rows.smoothed(filled)]
+        return [self.scale.undo(each) for each in guesses]
 
 
 class Scaled:
@@ -442,7 +445,8 @@ class SparseLowRankImputer(OneToOneFeatureMixin, TransformerMixin, Certified):
         scale, some = Scale.of(X, "standard"), some_rows(X.shape, stream(self._seed, 2))
         assert self.shrinkage_ is not None
         found = Filled.of(scale.apply(X[some]), self.shrinkage_, None, self._deadline)
-        return Columns.of(X, found.model, scale, self._seed)
+        columns = Columns(scale, found.model)
+        return columns.near(X, self._seed)[0] if self.weights_["neighbours"] else columns
 
     def _choose(
         self, X: Vector, lam: float | None, tau: float | None
@@ -521,8 +525,8 @@ class SparseLowRankImputer(OneToOneFeatureMixin, TransformerMixin, Certified):
             rounds, answers, search.answers[chosen], strict=False
         ):
             own = hidden.scaled(best.scaling).scale
-            columns = Columns.of(hidden.left, filled.model, hidden.standard, self._seed)
-            found = [own.undo(low_rank.dense()), *columns.guesses(hidden.left)]
+            columns = Columns(hidden.standard, filled.model)
+            found = [own.undo(low_rank.dense()), *columns.near(hidden.left, self._seed)[1]]
             guesses.append(np.stack([hidden.away(each[hidden.place]) for each in found], 1))
             truth.append(hidden.away(hidden.truth))
         weights, scores = weighed(np.concatenate(guesses), np.concatenate(truth))
