@@ -10,7 +10,8 @@ them; the digits in `cluster_numbers.py` are other samples.
 
 For each set: the normalised cut of the graph without an l1 norm relative to that of
 neighbours (CHEAPER is the limit), the adjusted Rand index of clusters of neighbours, of
-coefficients and of the choice with the number given, and of the choice without it.
+coefficients and of the choice with the number given, and of the choice without it; with the
+number chosen, the stability and the index of the choice and of k-means.
 """
 
 from __future__ import annotations
@@ -20,13 +21,21 @@ import warnings
 from collections.abc import Iterator
 
 import numpy as np
+from clusters import k_means
 from common import load, union
 from sklearn import datasets
 from sklearn.metrics import adjusted_rand_score
 
 from weakprox import SubspaceClustering
 from weakprox.estimators._affinities import Coefficients, Neighbors
-from weakprox.estimators._stability import SMALL, clustered, normalized_cut
+from weakprox.estimators._stability import (
+    REPEATS,
+    SHARE,
+    SMALL,
+    clustered,
+    normalized_cut,
+    rand_index,
+)
 from weakprox.estimators.subspaces import RIDGE, Prepared, low_rank_solution
 
 SEED, SOME = 100, 500  # samples of digits
@@ -99,10 +108,20 @@ def relative_cut(X: np.ndarray, count: int) -> float:
     return cuts[0] / cuts[1]
 
 
+def stable_k_means(X: np.ndarray, count: int) -> tuple[float, np.ndarray]:
+    """Agreement of k-means on subsamples with that on all samples, and the latter."""
+    rng, labels, found = np.random.default_rng(0), k_means(X, count, 0), []
+    for _ in range(REPEATS):
+        part = np.sort(rng.permutation(len(X))[: int(SHARE * len(X))])
+        found.append(rand_index(labels[part], k_means(X[part], count, 0)))
+    return float(np.mean(found)), labels
+
+
 def main() -> None:
     """Print the table."""
     warnings.simplefilter("ignore")
-    print("relative cut; neighbours, coefficients, choice; number chosen and its choice")
+    print("relative cut; neighbours, coefficients, choice; number chosen; stability and index")
+    print("of its choice, and of k-means with that number")
     for name, X, truth in sets():
         count, begin = len(np.unique(truth)), time.process_time()
         found = [f"{relative_cut(X, count):8.2f}"]
@@ -111,7 +130,9 @@ def main() -> None:
             found.append(f"{adjusted_rand_score(truth, model.labels_):.3f}")
         model = SubspaceClustering(random_state=0).fit(X)
         right = adjusted_rand_score(truth, model.labels_)
-        found.append(f"{model.n_clusters_:3} of {count:2} {right:.3f}")
+        found.append(f"{model.n_clusters_:3} of {count:2}  {model.stability_:.3f} {right:.3f}")
+        stability, labels = stable_k_means(X, model.n_clusters_)
+        found.append(f"k-means {stability:.3f} {adjusted_rand_score(truth, labels):.3f}")
         took = time.process_time() - begin
         print(f"{name:30} {'  '.join(found)}   {took:.1f} s", flush=True)
 

@@ -212,6 +212,37 @@ def test_units_do_not_matter(data):
     assert error(guess, X, gaps) < 0.3
 
 
+def test_near_rows_without_a_weight_are_not_searched(monkeypatch):
+    gaps = with_gaps(low_rank(0, rows=200, noise=1.0), 0.3)
+    model = SparseLowRankImputer(random_state=0).fit(gaps)
+    assert model.weights_["neighbours"] == 0.0 < model.weights_["conditional"]
+    before = model.transform(gaps)
+
+    def refuse(*args):
+        raise AssertionError("searched")
+
+    monkeypatch.setattr(NearestRows, "nearest", refuse)
+    np.testing.assert_array_equal(model.transform(gaps), before)
+
+
+@pytest.mark.parametrize("power", [24, -30, -60])
+@pytest.mark.parametrize(
+    ("lam", "tau"), [("auto", "auto"), (0.0, 1e3), (0.05, 60.0)], ids=["auto", "free", "both"]
+)
+def test_fills_scale_with_the_data(lam, tau, power):
+    """Also of rows with fewer entries than the rank, and where the bound does not bind."""
+    unit = 2.0**power
+    gaps = with_gaps(low_rank(0, rows=40, cols=20, noise=0.3), 0.5)
+
+    def filled(unit):
+        given = {"lam": lam, "tau": tau}
+        weights = {k: v if v == "auto" else v * unit for k, v in given.items()}
+        model = SparseLowRankImputer(**weights, scaling="none", blend=False, random_state=0)
+        return model.fit_transform(unit * gaps) / unit
+
+    assert np.allclose(filled(unit), filled(1.0), rtol=1e-9)
+
+
 def test_observed_entries_and_kind_of_numbers_are_kept(data):
     gaps = data[1].astype(np.float32)
     filled = SparseLowRankImputer(random_state=0).fit_transform(gaps)

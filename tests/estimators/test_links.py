@@ -271,10 +271,44 @@ def test_small_graphs_are_not_refit(fitted):
 
 def test_says_that_no_more_triplets_are_computed(monkeypatch):
     monkeypatch.setattr(links, "MOST", links.FIRST)
+    monkeypatch.setattr(links, "FULL", 0)
     with pytest.warns(UserWarning, match="no more are computed"):
         model = LinkPredictor(lam=0.0, random_state=0).fit(ring(900))
     assert model.result_.certified  # at a larger weight of the nuclear norm
     assert model.result_.rank < links.FIRST
+
+
+def test_many_equal_groups_are_all_found():
+    """Their singular values are nearly equal, and more than a Krylov space finds."""
+    whole = groups_of([6] * 100)
+    edges, others = np.argwhere(np.triu(whole)), np.argwhere(np.triu(~whole, 1))[::20]
+    hidden = edges[np.random.default_rng(0).permutation(len(edges))[: len(edges) // 10]]
+    left = whole.astype(float)
+    left[tuple(hidden.T)] = left[tuple(hidden[:, ::-1].T)] = 0.0
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")  # no more triplets are computed
+        model = LinkPredictor(lam=0.0, random_state=0).fit(left)
+    assert model.result_.rank >= 95
+    found = [model.score_pairs(pairs) for pairs in (hidden, others)]
+    assert placements(*found).mean() > 0.99
+
+
+def test_one_dense_copy_of_a_large_graph_at_a_time(monkeypatch):
+    made, plain = [], LowRankPlusSparse.dense
+
+    def dense(N):
+        assert all(one() is None for one in made)
+        found = plain(N)
+        made.append(weakref.ref(found))
+        return found
+
+    A = sparse_groups(300, 30, 0.3, 0.01)
+    monkeypatch.setattr(links, "DENSE", 1)
+    monkeypatch.setattr(LowRankPlusSparse, "dense", dense)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        LinkPredictor(lam=1e-3, random_state=0).fit(A)
+    assert len(made) > 2
 
 
 def test_hides_a_limited_number_of_edges(monkeypatch):

@@ -244,6 +244,19 @@ def test_tensors_are_decomposed_where_they_are(options):
     assert there.transform(torch.asarray(M)).shape == M.shape
 
 
+def test_the_rank_of_the_automatic_weight_improves_the_search():
+    """The least error of the convex problem comes with components of noise."""
+    rng = np.random.default_rng(0)
+    L = rng.standard_normal((100, 3)) @ rng.standard_normal((3, 40))
+    M = L + 0.3 * rng.standard_normal(L.shape) + 10.0 * (rng.random(L.shape) < 0.05)
+    plain = RobustPCA(random_state=0).fit(M)
+    searched = RobustPCA("cv", random_state=0).fit(M)
+    limited = RobustPCA("cv", rank=plain.rank_, random_state=0).fit(M)
+    assert plain.rank_ == limited.rank_ == 3 < searched.rank_
+    error = [np.linalg.norm(each.low_rank_ - L) for each in (limited, searched, plain)]
+    assert error[0] < 0.8 * error[1] < 0.8 * 0.8 * error[2]
+
+
 def test_the_search_goes_on_where_the_largest_weights_give_zero():
     rng = np.random.default_rng(1)
     L = rng.standard_normal((40, 2)) @ rng.standard_normal((2, 12))

@@ -21,6 +21,7 @@ from weakprox.estimators import subspaces
 from weakprox.estimators._affinities import Coefficients, Neighbors, Ranked
 from weakprox.estimators._stability import (
     Stability,
+    _clusterings,
     assigned,
     clustered,
     eigengap,
@@ -328,6 +329,25 @@ def test_small_clusters_keep_few_neighbours():
     right = adjusted_rand_score(truth, few.labels_)
     assert right > adjusted_rand_score(truth, many.labels_) + 0.05
     assert SubspaceClustering(3, random_state=0).fit(X).n_neighbors_ == 20
+
+
+def test_numbers_of_clusters_share_few_graphs(monkeypatch):
+    kept, plain = [], Coefficients.affinity
+
+    def affinity(graph, members, count):
+        kept.append(count)
+        return plain(graph, members, count)
+
+    monkeypatch.setattr(Coefficients, "affinity", affinity)
+    Z = Prepared.of(np.random.default_rng(0).standard_normal((160, 20))).Z
+    C = low_rank_solution(Z, 1e-3, 0.1)
+    for n_neighbors, wanted in (("auto", {20, 15, 12, 10, 8}), (13, {13}), (30, {30})):
+        kept.clear()
+        graph = Coefficients.of(C, 8.0, n_neighbors)
+        assert all(k <= graph.kept(160, 2) for k in wanted)
+        _clusterings(graph, np.arange(160), range(2, 21))
+        assert len(kept) == len(set(kept))
+        assert set(kept) == wanted
 
 
 @pytest.mark.parametrize("copies", [1, 30])  # a small graph, and a large sparse one

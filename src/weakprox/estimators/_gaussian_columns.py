@@ -18,7 +18,7 @@ MOST = 200  # conjugate gradient steps of a completion
 EXACT = 1e-6  # relative residual of a completion
 FLOOR = 1e-9  # least variance of a column, relative to its own
 WORK = 3e8  # rows times squared columns; of more rows, only a part is used for the covariance
-CHUNK = 1024  # rows completed at a time
+CHUNK = 256  # rows completed at a time: their arrays stay in the cache
 
 
 @dataclass(frozen=True)
@@ -36,13 +36,9 @@ class GaussianColumns:
 
     def complete(self, Z: Vector) -> Vector:
         """All entries of rows with NaN where nothing is known."""
-        filled = np.empty(Z.shape)
-        for first in range(0, len(Z), CHUNK):
-            some = slice(first, first + CHUNK)
-            missing = np.isnan(Z[some])
-            away = np.where(missing, 0.0, Z[some] - self.mean)
-            filled[some] = _minimised(self.precision, away, missing, MOST, EXACT) + self.mean
-        return filled
+        missing = np.isnan(Z)
+        away = np.where(missing, 0.0, Z - self.mean)
+        return _minimised(self.precision, away, missing, MOST, EXACT) + self.mean
 
 
 @dataclass(frozen=True)
@@ -97,6 +93,15 @@ def some_rows(shape: tuple[int, ...], rng: np.random.Generator) -> Vector:
 
 def _minimised(P: Vector, X: Vector, free: Vector, steps: int, tol: float) -> Vector:
     """Minimise x'Px / 2 over the free entries of each row, by conjugate gradients."""
+    found = np.empty(X.shape)
+    for first in range(0, len(X), CHUNK):
+        some = slice(first, first + CHUNK)
+        found[some] = _some_minimised(P, X[some], free[some], steps, tol)
+    return found
+
+
+def _some_minimised(P: Vector, X: Vector, free: Vector, steps: int, tol: float) -> Vector:
+    """The same for a few rows."""
     tiny = np.finfo(float).tiny
     inverse = 1.0 / np.diag(P)
     X, residual = X.copy(), X @ -P

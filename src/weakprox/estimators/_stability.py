@@ -23,6 +23,9 @@ FEW, DENSE = 400, 0.1  # samples, and share of nonzero affinities, up to which L
 SHARE = 0.8  # share of the samples in a subsample
 REPEATS, MOST_REPEATS = 12, 48  # subsamples; more than 12 only if no number is clearly best
 FEWEST_SAMPLES = 12  # with fewer samples, subsamples show nothing
+# Numbers of affinities per sample to which a search for the number of clusters rounds down, so
+# that the candidates share few graphs, each of which is decomposed once.
+STEPS = (2, 3, 4, 5, 6, 7, 8, 10, 12, 15, 20)
 STARTS = 50  # starts of k-means, which may miss its best clusters with ten
 # Weights of the gap and of the logarithm of the number of clusters relative to stability:
 # coarse clusterings are often stable, too. Chosen on the sets of
@@ -115,6 +118,8 @@ def _clusterings(
     """Labels of some samples for each number of clusters, and the gap after it."""
     size = len(members)
     kept = [graph.kept(size, count) for count in counts]
+    if len(set(kept)) > 1:
+        kept = [max((step for step in STEPS if step <= k), default=k) for k in kept]
     found = {
         k: eigenpairs(graph.affinity(members, k), min(max(counts) + 1, size)) for k in set(kept)
     }

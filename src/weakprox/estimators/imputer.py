@@ -50,6 +50,7 @@ STEADY = 1e-2  # relative accuracy without lam, where nothing is proved
 FULL = 4000  # size up to which all singular values are computed: fewer and surer steps
 KEPT = 1 << 20  # entries of a table up to which it is kept, filled, for a report
 LEAST = 1e-3  # least bound, relative to the largest singular value
+FLOOR = 1e-9  # least multiplier of the bound, relative to the largest value of the answer
 CHUNK = 256  # rows completed at a time: each needs a small matrix
 STEPS = 60  # largest number of steps of the splitting
 STILL = 1e-4  # relative change at which the splitting ends
@@ -112,19 +113,22 @@ class Columns:
 
     scale: Scale
     gaussian: GaussianColumns
-    rows: NearestRows
+    rows: NearestRows | None = None
 
-    @classmethod
-    def of(cls, X: Vector, gaussian: GaussianColumns, scale: Scale, seed: int) -> Columns:
-        """From the table that a Gaussian model was fitted to, on its scale."""
-        Z = scale.apply(X)
-        rows = NearestRows.of(gaussian.complete(Z), ~np.isnan(Z), stream(seed, 3))
-        return cls(scale, gaussian, rows)
+    def near(self, X: Vector, seed: int) -> tuple[Columns, list[Vector]]:
+        """The same with near rows, from a table; and both guesses for that table."""
+        filled = self.gaussian.complete(self.scale.apply(X))
+        rows = NearestRows.of(filled, ~np.isnan(X), stream(seed, 3))
+        found = replace(self, rows=rows)
+        return found, found._smoothed(filled)
 
     def guesses(self, X: Vector) -> list[Vector]:
-        """Both guesses for all entries of rows."""
-        filled = self.gaussian.complete(self.scale.apply(X))
-        return [self.scale.undo(each) for each in (filled, self.rows.smoothed(filled))]
+        """Both guesses for all entries of rows, or the first without near rows."""
+        return self._smoothed(self.gaussian.complete(self.scale.apply(X)))
+
+    def _smoothed(self, filled: Vector) -> list[Vector]:
+        guesses = [filled] if self.rows is None else [filled, self.rows.smoothed(filled)]
+        return [self.scale.undo(each) for each in guesses]
 
 
 class Scaled:
@@ -202,8 +206,8 @@ class HiddenEntries:
 
     def errors(self, data: Scaled, X: Vector) -> tuple[float, float]:
         """Mean squared errors: on the scale of the fit, and in deviations of the columns."""
-        off = data.scale.undo(X)[self.place] - self.truth
-        own = data.scale.unit[self.place[1]]
+        own, centre = data.scale.unit[self.place[1]], data.scale.centre[self.place[1]]
+        off = X[self.place] * own + centre - self.truth
         return float(np.mean((off / own) ** 2)), float(np.mean((off / self.unit) ** 2))
 
     def filled_error(self, table: Vector) -> float:
@@ -245,7 +249,8 @@ class RowSpace:
         pull = float(np.nansum((Z - dense) * dense))
         pull -= ridge * X.sqnorm + lam * float(np.abs(dense).sum())
         # at least a little, for rows with fewer entries than the rank
-        multiplier = max(pull / max(X.nuclear_norm, np.finfo(float).tiny), 1e-9)
+        floor = FLOOR * float(X.s.max(initial=0.0)) or 1.0  # any one will do for zeros
+        multiplier = max(pull / max(X.nuclear_norm, np.finfo(float).tiny), floor)
         return cls(B[:, X.s > 0], multiplier, lam, ridge)
 
     def complete(self, Z: Vector) -> Vector:
@@ -440,7 +445,8 @@ class SparseLowRankImputer(OneToOneFeatureMixin, TransformerMixin, Certified):
         scale, some = Scale.of(X, "standard"), some_rows(X.shape, stream(self._seed, 2))
         assert self.shrinkage_ is not None
         found = Filled.of(scale.apply(X[some]), self.shrinkage_, None, self._deadline)
-        return Columns.of(X, found.model, scale, self._seed)
+        columns = Columns(scale, found.model)
+        return columns.near(X, self._seed)[0] if self.weights_["neighbours"] else columns
 
     def _choose(
         self, X: Vector, lam: float | None, tau: float | None
@@ -519,8 +525,8 @@ class SparseLowRankImputer(OneToOneFeatureMixin, TransformerMixin, Certified):
             rounds, answers, search.answers[chosen], strict=False
         ):
             own = hidden.scaled(best.scaling).scale
-            columns = Columns.of(hidden.left, filled.model, hidden.standard, self._seed)
-            found = [own.undo(low_rank.dense()), *columns.guesses(hidden.left)]
+            columns = Columns(hidden.standard, filled.model)
+            found = [own.undo(low_rank.dense()), *columns.near(hidden.left, self._seed)[1]]
             guesses.append(np.stack([hidden.away(each[hidden.place]) for each in found], 1))
             truth.append(hidden.away(hidden.truth))
         weights, scores = weighed(np.concatenate(guesses), np.concatenate(truth))

@@ -6,7 +6,7 @@ import math
 import warnings
 from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass, replace
-from functools import cached_property, partial
+from functools import partial
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -47,6 +47,7 @@ SAMPLE = 20_000  # entries from which such a quantile is estimated
 SMALL = 256  # size up to which N is made dense and all singular values are computed
 FIRST = 128  # vectors of the Krylov space for singular values beyond that size
 MOST, HELD = 256, 1 << 27  # most of these vectors, and most of their entries
+FULL = 1500  # size up to which N is decomposed in full where these vectors do not suffice
 NEAR = 0.5  # relative residuals of singular triplets in the search
 COUNTS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192)  # triplets to refit
 GUARD = 0.25, 8  # triplets more for the whole graph: a share, and a number
@@ -117,9 +118,10 @@ class Decomposed:
     ) -> None:
         self.degrees = graphs.Degrees.of(graph, smoothing)
         self.N = self.degrees.normalised(graph)
-        self.lam, self.tau, self.seed = lam, tau, seed
+        self.lam, self.tau, self.seed, self._symmetric = lam, tau, seed, graph.symmetric
         self.whole = min(self.N.shape) <= SMALL
         self._at: tuple[LowRank, Vector] | None = None
+        self._dense: Vector | None = None
         self._rank: int | None = None  # of an answer with refit values
         self._leading: graphs.Leading | None = None
         if self.whole:
@@ -131,10 +133,14 @@ class Decomposed:
             self._leading = graphs.Leading(self.N, most)
             self.triplets = self._leading.extended(FIRST, NEAR)
 
-    @cached_property
+    @property
     def dense(self) -> Vector:
-        """N as an array, for graphs that are small enough for an l1 norm."""
-        return self.N.dense()
+        """N as an array; kept only if it is small, since there are several such graphs."""
+        if math.prod(self.N.shape) > DENSE:
+            return self.N.dense()
+        if self._dense is None:
+            self._dense = self.N.dense()
+        return self._dense
 
     @property
     def least(self) -> float:
@@ -150,11 +156,16 @@ class Decomposed:
     @property
     def capped(self) -> bool:
         """Whether the largest number of triplets is reached."""
-        return self._leading is None or self._leading.space.complete
+        large = min(self.N.shape) > FULL
+        return self._leading is None or (large and self._leading.space.complete)
 
     def widen(self) -> None:
-        """Double the Krylov space."""
-        if self._leading is not None:
+        """Double the Krylov space, or decompose N in full after that."""
+        if self._leading is None:
+            return
+        if self._leading.space.complete:
+            self.triplets, self._leading = graphs.every(self.N, self._symmetric), None
+        else:
             self.triplets = self._leading.extended(2 * self._leading.space.width, NEAR)
 
     def start(self, candidate: Candidate) -> Start | None:
@@ -479,8 +490,9 @@ class LinkPredictor(Certified):
     matrix of rank one: memory and time grow with the number of edges. Triplets are computed
     from a Krylov space that is doubled as long as they improve the ranking of hidden edges, up
     to 256 vectors (fewer if a basis would have more than 2^27 entries). About half as many
-    triplets result. If the last of them still improve the ranking, a warning says so: the
-    solution is then that of a larger weight of the nuclear norm, and its certificate holds.
+    triplets result. If the last of them still improve the ranking, a graph of up to 1500 nodes
+    is decomposed in full. For larger ones a warning says so: the solution is then that of a
+    larger weight of the nuclear norm, and its certificate holds.
 
     The l1 norm is tried only if moving entries of X towards zero clearly improves the ranking.
     It makes X dense, so a graph with more than 2^20 pairs goes without. A warning says so if

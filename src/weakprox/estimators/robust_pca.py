@@ -76,7 +76,9 @@ class RobustPCA(OneToOneFeatureMixin, TransformerMixin, Certified):
         :math:`3.5\,\sigma`, is within one standard error of the smallest. Missing entries
         reduce m and d by their share. "cv" shrinks less than "auto" and is nearer to the
         signal, but includes components of noise: its rank is larger than that of the
-        signal. Use "auto", or give `rank`, if the number of components matters.
+        signal for every rule of choice, since smaller weights have smaller errors. Use
+        "auto" if the number of components matters. "cv" with `rank`, such as the rank found by
+        "auto", is nearer still and has no such components, but is not certified.
     ratio : float or "auto"
         :math:`\rho = k / \lambda`, :math:`\lambda` being the automatic weight with "cv".
         "auto" is the usual :math:`1/\sqrt{\max(m, d)}`.

@@ -76,8 +76,13 @@ class KrylovSpace:
             if not fresh:
                 return
             Q, R = tall_qr(W)
-            if np.abs(np.diagonal(R)).min() <= WEAK * scale:
+            least = float(np.abs(np.diagonal(R)).min())
+            if least <= WEAK * scale:
                 Q, R = self._continued(W, WEAK * scale, last)
+            elif least <= SMALL * scale:  # the division by R amplified rounding errors of W
+                self._orthogonalised(Q, last)
+                Q, again = tall_qr(Q)
+                R = again @ R
             self._Q[:, last : last + fresh] = Q[:, :fresh]
             self._H[last : last + fresh, first:last] = R[:fresh]
 

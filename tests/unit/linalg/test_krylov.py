@@ -76,3 +76,16 @@ def test_finds_the_rest_of_a_matrix_beyond_an_invariant_space(rng):
     assert values == pytest.approx(np.diag(A), abs=1e-12)
     V = space.vectors(W)
     assert np.abs(V.T @ V - np.eye(50)).max() < 1e-12
+
+
+def test_the_basis_stays_orthonormal_where_values_are_nearly_equal():
+    """Some directions of a block are then much smaller than others."""
+    rng = np.random.default_rng(0)
+    Q = np.linalg.qr(rng.standard_normal((300, 300)))[0]
+    exact = np.concatenate([1.0 + 0.1 * rng.random(100), 0.02 * rng.random(200)])
+    A = (Q * exact) @ Q.T
+    space, _ = space_of(0.5 * (A + A.T), rng)
+    space.extend(208)
+    V = space.vectors(np.eye(208))
+    assert np.abs(V.T @ V - np.eye(208)).max() < 1e-10
+    assert space.ritz()[0][:100] == pytest.approx(np.sort(exact)[:-101:-1], rel=1e-6)
