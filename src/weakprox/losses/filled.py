@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -94,6 +95,11 @@ class Filled:
         return self.data.weights
 
     @property
+    def share(self) -> float:
+        """Share of the entries that are observed."""
+        return 1.0 - len(self.holes) / self.values.size
+
+    @cached_property
     def unit(self) -> float:
         """Size of the observations without intercepts; one if all are zero."""
         return max(float(self.values.max()), -float(self.values.min())) or 1.0
@@ -161,8 +167,16 @@ class Filled:
         return self.data.balanced(rows, columns)
 
     def residual(self, R: Matrix, fill: Matrix) -> Matrix:
-        """The dual point of X, from what `after` made of X; R is overwritten."""
+        """Residuals of X and its intercepts, from what `after` made of X; R is overwritten."""
         _, rows, columns = self._parts(fill)
+        R -= columns
+        R -= rows[:, None]
+        R.reshape(-1)[self.holes] = 0.0
+        return R
+
+    def dual(self, R: Matrix) -> Matrix:
+        """The dual point of residuals, over R, without what rounding left of zero sums."""
+        rows, columns = self._solved(R.sum(axis=1), R.sum(axis=0))
         R -= columns
         R -= rows[:, None]
         R.reshape(-1)[self.holes] = 0.0

@@ -21,14 +21,15 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from weakprox.linalg import decompositions
-from weakprox.linalg.arrays import add_product
+from weakprox.linalg.arrays import add_product, gram
 from weakprox.linalg.lowrank import LowRank
 from weakprox.losses.filled import Filled, Matrix
 
-FIRST = 2  # sweeps for the first point: more save few steps
+FIRST = 2  # sweeps for the first point; one more if sweeps follow the steps
 RANK = 16  # most factors of a sweep, whose cost grows with the square
 SPARE, POWERS = 4, 2  # further columns of the block that looks for factors, and its power steps
 STRONG = 2.0  # factors have singular values of the target above so many cut-offs
+REAL = 1.4  # the same after a regression on them, which takes more of the noise away
 FREE = 1e-6  # ridge of intercepts, over the number of their observations
 SPARSE = 1 / 3  # share of a row or column below which steps alone learn its factors slowly
 
@@ -48,9 +49,10 @@ class Side(NamedTuple):
     @classmethod
     def of(cls, seen: Any, *, free: bool) -> Side:
         """Find rows with the same entries."""
-        packed = np.packbits(seen > 0.0, axis=1)
-        keys = packed.view(f"V{packed.shape[1]}")[:, 0]
-        _, first, kind = np.unique(keys, return_index=True, return_inverse=True)
+        # rows are told apart by a hash: random numbers whose sums wrap around
+        packed = np.packbits(seen > 0.0, axis=1).astype(np.uint64)
+        numbers = np.random.default_rng(0).integers(0, 1 << 64, packed.shape[1], np.uint64)
+        _, first, kind = np.unique(packed @ numbers, return_index=True, return_inverse=True)
         return (
             cls(seen, None, free)
             if 2 * len(first) > len(seen)
@@ -68,20 +70,16 @@ class Side(NamedTuple):
         Z = np.hstack([B, np.ones((len(B), 1))]) if self.free else B
         width = Z.shape[1]
         i, j = np.tril_indices(width)
-        low = Z.astype(np.float32)
-        sums = self.seen @ (low[:, i] * low[:, j])
-        G = np.empty((len(sums), width, width), np.float32)
-        G[:, i, j] = G[:, j, i] = sums
+        low = np.ascontiguousarray(Z.T, np.float32)
+        G = np.empty((width, width, len(self.seen)), np.float32)
+        G[i, j] = (low[i] * low[j]) @ self.seen.T  # the lower triangle
         k = np.arange(rank)
-        G[:, k, k] += ridge
+        G[k, k] += ridge
         if self.free:
-            G[:, rank, rank] = np.maximum(G[:, rank, rank] * (1.0 + FREE), FREE)
+            G[rank, rank] = np.maximum(G[rank, rank] * (1.0 + FREE), FREE)
         along = R @ Z
         along[:, :rank] -= ridge * A
-        if self.kind is None:
-            step = np.linalg.solve(G, along[:, :, None].astype(np.float32))[:, :, 0]
-        else:
-            step = np.einsum("nij,nj->ni", np.linalg.inv(G)[self.kind], along)
+        step = _solved(G, along.T.astype(np.float32), self.kind).T
         if not np.isfinite(step).all():
             raise np.linalg.LinAlgError("regressions are singular to rounding")
         return A + step[:, :rank], step, Z
@@ -113,9 +111,9 @@ class RidgeSweeps:
         least = min(float(long.min()) ** 2 / d, float(short.min()) ** 2 / m)
         return bool(least < SPARSE)
 
-    def strong(self, s: Matrix) -> int:
+    def strong(self, s: Matrix, level: float = STRONG) -> int:
         """How many of these singular values of targets belong to factors of a sweep."""
-        return min(RANK, self.cap or RANK, int((s > STRONG * self.cut).sum()))
+        return min(RANK, self.cap or RANK, int((s > level * self.cut).sum()))
 
     def swept(
         self, A: Matrix, B: Matrix, R: Matrix, *, again: bool = False
@@ -143,28 +141,64 @@ class RidgeSweeps:
         None if no factor is strong, or if the regressions are singular to rounding.
         """
         Y = self.filled.values
-        B = _block(Y)
-        _, s, Vt = decompositions.svd(Y @ B)
+        B, s = _leading(Y)
         rank = self.strong(s)
         if rank == 0:
             return None
-        A, B = np.zeros((len(Y), rank)), (B @ Vt[:rank].T) * np.sqrt(s[:rank])
+        A, B = np.zeros((len(Y), rank)), B[:, :rank] * np.sqrt(s[:rank])
         R = Y.copy()
         try:
-            for _ in range(FIRST):
+            for _ in range(FIRST + self.needed):
                 A, B = self.swept(A, B, R, again=True)
+                V = _factored(A, B)
+                # some factors of an array with zeros in its holes come from the holes alone
+                rank = self.strong(V.s + self.cut, REAL)
+                roots = np.sqrt(V.s)
+                A, B = V.U * roots, V.Vt.T * roots
+                if rank < V.rank:
+                    self._moved(R, -A[:, rank:], B[:, rank:])
+                    A, B, V = A[:, :rank], B[:, :rank], V.leading(rank)
         except np.linalg.LinAlgError:
             return None
-        (Q, left), (P, right) = np.linalg.qr(A), np.linalg.qr(B)
-        U, s, Vt = decompositions.svd(left @ right.T)
-        return LowRank(Q @ U, s, Vt @ P.T)
+        return V if rank else None
 
 
-def _block(Y: Matrix) -> Matrix:
-    """Orthonormal columns near the leading right singular vectors of Y."""
+def _factored(A: Matrix, B: Matrix) -> LowRank:
+    """A B' by its singular values."""
+    (Q, left), (P, right) = np.linalg.qr(A), np.linalg.qr(B)
+    U, s, Vt = decompositions.svd(left @ right.T)
+    return LowRank(Q @ U, s, Vt @ P.T)
+
+
+def _leading(Y: Matrix) -> tuple[Matrix, Matrix]:
+    """Orthonormal columns near the leading right singular vectors of Y, and its values."""
     width = min(RANK + SPARE, Y.shape[1])
     # any block does: its product with Y tells strong factors from weak ones
     B = np.random.default_rng(0).standard_normal((Y.shape[1], width))
     for _ in range(POWERS):
         B = np.linalg.qr(Y.T @ (Y @ B))[0]
-    return B
+    squares, turn = decompositions.eigh(gram(Y @ B))
+    return B @ turn[:, ::-1], np.sqrt(np.maximum(squares[::-1], 0.0))
+
+
+def _solved(G: Any, right: Any, kind: Any) -> Any:
+    """Solve a small definite system for each row, all at once, by elimination.
+
+    G has the lower triangles of the matrices of each kind of row, which are overwritten, and
+    `right` a column for each row. Both have the entries of all rows next to each other:
+    there are many more rows than equations. If a matrix is singular to rounding, the result
+    is not finite.
+    """
+    width, x = len(G), right
+    with np.errstate(all="ignore"):
+        for k in range(width):
+            G[k + 1 :, k] /= G[k, k]
+            for i in range(k + 1, width):
+                G[i, k + 1 : i + 1] -= (G[i, k] * G[k, k]) * G[k + 1 : i + 1, k]
+        L = G if kind is None else G[:, :, kind]
+        for k in range(width):
+            x[k + 1 :] -= L[k + 1 :, k] * x[k]
+        for k in reversed(range(width)):
+            x[k] /= L[k, k]
+            x[k] -= np.einsum("in,in->n", L[k + 1 :, k], x[k + 1 :])
+    return x
