@@ -25,7 +25,7 @@ import numpy as np
 
 from weakprox.linalg.lowrank import LowRank
 from weakprox.losses.entry_losses import Squared
-from weakprox.losses.observed import Effects, Observed, entries_of
+from weakprox.losses.observed import Effects, Observed
 from weakprox.passes.pattern import Pattern
 
 SHORT = 2000  # length of the shorter side up to which all eigenvectors are affordable
@@ -77,16 +77,18 @@ class Filled:
         """Make the array of these observations."""
         P: Any = data.pattern
         assert isinstance(P, Pattern)
-        base = data.fitted(data.values * 0.0)
-        values = data.full(data.values - data.at(data.values * 0.0, base))
-        empty = np.ones(P.shape, dtype=bool)
-        empty[P.rows, P.columns] = False
+        base = data.fitted(np.broadcast_to(0.0, data.values.shape))
+        values, empty = data.full(data.values), ~P.mask
+        values -= base.mean + base.rows[:, None]
+        values -= base.columns
         turned = P.shape[0] < P.shape[1]
         if turned:
             values, empty = np.ascontiguousarray(values.T), np.ascontiguousarray(empty.T)
+        holes = np.flatnonzero(empty)
+        values.reshape(-1)[holes] = 0.0
         counts = np.sqrt(P.row_counts), np.sqrt(P.column_counts)
         lengths = (counts[1], counts[0]) if turned else counts
-        return cls(data, values, np.flatnonzero(empty), base, lengths, turned)
+        return cls(data, values, holes, base, lengths, turned)
 
     @property
     def weight(self) -> float:
@@ -185,9 +187,7 @@ class Filled:
 
     def entries(self, R: Matrix) -> Matrix:
         """The observed entries of an array, in the order of the observations."""
-        P: Any = self.data.pattern
-        i, j = (P.columns, P.rows) if self.turned else (P.rows, P.columns)
-        return np.asarray(entries_of(R, i, j))
+        return np.asarray(self.data.picked(np.ascontiguousarray(R.T) if self.turned else R))
 
     def effects(self, fill: Matrix) -> Effects:
         """The intercepts of a fill, as `Observed.fitted` returns them."""

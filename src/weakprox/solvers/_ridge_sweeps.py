@@ -102,7 +102,7 @@ class RidgeSweeps:
         """Rows and columns of the array."""
         seen = self.filled.seen(np.float32)
         rows = Side.of(seen, free=self.filled.by_rows)
-        return rows, Side.of(np.ascontiguousarray(seen.T), free=self.filled.by_columns)
+        return rows, Side.of(seen.T, free=self.filled.by_columns)
 
     @property
     def needed(self) -> bool:
@@ -142,7 +142,7 @@ class RidgeSweeps:
         """
         Y = self.filled.values
         B, s = _leading(Y)
-        rank = self.strong(s)
+        rank = min(self.strong(s), max(1, int((s > _edge(Y, s)).sum())))
         if rank == 0:
             return None
         A, B = np.zeros((len(Y), rank)), B[:, :rank] * np.sqrt(s[:rank])
@@ -171,14 +171,23 @@ def _factored(A: Matrix, B: Matrix) -> LowRank:
 
 
 def _leading(Y: Matrix) -> tuple[Matrix, Matrix]:
-    """Orthonormal columns near the leading right singular vectors of Y, and its values."""
+    """Columns near the leading right singular vectors of Y, in float32, and its values."""
     width = min(RANK + SPARE, Y.shape[1])
+    unit = max(float(Y.max()), -float(Y.min())) or 1.0
+    low = np.multiply(Y, 1.0 / unit, dtype=np.float32, casting="same_kind")
     # any block does: its product with Y tells strong factors from weak ones
-    B = np.random.default_rng(0).standard_normal((Y.shape[1], width))
+    B = np.random.default_rng(0).standard_normal((Y.shape[1], width), np.float32)
     for _ in range(POWERS):
-        B = np.linalg.qr(Y.T @ (Y @ B))[0]
-    squares, turn = decompositions.eigh(gram(Y @ B))
-    return B @ turn[:, ::-1], np.sqrt(np.maximum(squares[::-1], 0.0))
+        B = np.linalg.qr(low.T @ (low @ B))[0]
+    squares, turn = decompositions.eigh(gram(low @ B))
+    return B @ turn[:, ::-1], unit * np.sqrt(np.maximum(squares[::-1], 0.0))
+
+
+def _edge(Y: Matrix, s: Matrix) -> float:
+    """The largest singular value of noise of the size of what these values leave of Y."""
+    m, d = Y.shape
+    rest = max(0.0, float(np.vdot(Y, Y)) - float(s @ s))
+    return float(np.sqrt(rest / (m * d)) * (np.sqrt(m) + np.sqrt(d)))
 
 
 def _solved(G: Any, right: Any, kind: Any) -> Any:

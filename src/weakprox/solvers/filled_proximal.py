@@ -51,8 +51,7 @@ BLOCK = 0.5  # of the columns: wider blocks cost as much as all eigenvectors
 DIGITS = 1e6  # squares of values that are kept, in units of rounding of the largest
 SLOW = 150  # steps without an estimate of the gap, or a smaller one, after which it gives up
 LATEST = 16  # most steps between estimates of the gap
-REACH, SWEPT = 0.08, 0.02  # first guesses of `Memory.reach`: without sweeps, and with them
-SOON = 1.25  # a gap is estimated if it is likely to be at most so many times the aim
+REACH, SWEPT = 0.1, 0.02  # first guesses of `Memory.reach`: without sweeps, and with them
 ROUNDING = 1e-9  # of f: what rounding may add to it in a sweep
 
 
@@ -407,7 +406,7 @@ class Steps:
         if guess is None:
             guess = SWEPT if self.sweeps is not None and self.sweeps.needed else REACH
         late = k - state.tried >= LATEST
-        return late or size == 0.0 or guess * size <= SOON * aim
+        return late or size == 0.0 or guess * size <= aim
 
     def effects(self, V: LowRank) -> Effects:
         """The best intercepts at a point."""
