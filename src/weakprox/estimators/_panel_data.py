@@ -141,13 +141,14 @@ def _from_wide(Y: Any, treated: Any) -> PanelData:
         raise ShapeError("treated", f"shape {flags.shape}", f"{values.shape}, that of Y")
     known = ~np.isnan(values)
     if known.all():
-        own = values.reshape(-1).copy(), flags.reshape(-1).copy()
+        outcomes, treats = values.reshape(-1).copy(), flags.reshape(-1).copy()
     else:  # positions of cells, not booleans, which are slow as an index
         seen = np.flatnonzero(known)
-        own = values.reshape(-1)[seen], flags.reshape(-1)[seen]
+        outcomes, treats = values.reshape(-1)[seen], flags.reshape(-1)[seen]
     return PanelData(
         Places.of_flags(known),
-        *own,
+        outcomes,
+        treats,
         Places.of_flags(flags),
         np.arange(values.shape[0]) if units is None else units,
         np.arange(values.shape[1]) if times is None else times,

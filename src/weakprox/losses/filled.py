@@ -31,6 +31,7 @@ from weakprox.passes.pattern import Pattern
 SHORT = 2000  # length of the shorter side up to which all eigenvectors are affordable
 CUBES = 15  # multiplications for all eigenvectors of a small matrix, over the cube of its rows
 SPARSE = 250  # multiplications with an array in the time of one with a sparse matrix
+ROWS = 256  # rows of a product that are computed at once
 NARROW = 16  # width of the narrowest blocks that are multiplied with sparse matrices
 
 Matrix = np.ndarray[Any, np.dtype[np.float64]]
@@ -120,11 +121,11 @@ class Filled:
         """Whether there is an intercept for each column of the array."""
         return self.data.by_rows if self.turned else self.data.by_columns
 
-    def seen(self, dtype: Any = float) -> Any:
-        """Ones at the observed entries, zeros in the holes."""
-        found = np.ones(self.values.shape, dtype)
-        found.reshape(-1)[self.holes] = 0.0
-        return found
+    @property
+    def seen(self) -> Any:
+        """Which entries of the array are observed."""
+        P: Any = self.data.pattern
+        return np.ascontiguousarray(P.mask.T) if self.turned else P.mask
 
     def empty(self) -> Matrix:
         """The fill of X = 0."""
@@ -161,6 +162,34 @@ class Filled:
         long, short = self.lengths
         fill = np.concatenate([hidden, rows * long, columns * short])
         return fill, 0.5 * self.weight * max(square, 0.0)
+
+    def moved(
+        self,
+        fill: Matrix,
+        left: Matrix,
+        right: Matrix,
+        rows: Matrix,
+        columns: Matrix,
+        R: Matrix,
+    ) -> tuple[Matrix, float]:
+        """Return the fill after a change of X and of intercepts, and G there.
+
+        X changes by left times right', intercepts by `rows` and `columns`, after which the
+        residuals are R.
+        """
+        found, count = fill.copy(), len(self.holes)
+        width = self.values.shape[1]
+        for low in range(0, len(R), ROWS):
+            start, stop = np.searchsorted(self.holes, [low * width, (low + ROWS) * width])
+            change = left[low : low + ROWS] @ right.T
+            found[start:stop] += change.reshape(-1)[self.holes[start:stop] - low * width]
+        sums = R.sum(axis=1), R.sum(axis=0)
+        a, b = self._solved(*sums)
+        square = float(np.vdot(R, R)) - float(sums[0] @ a) - float(sums[1] @ b)
+        long, short = self.lengths
+        found[count : count + len(R)] += (rows + a) * long
+        found[count + len(R) :] += (columns + b) * short
+        return found, 0.5 * self.weight * max(square, 0.0)
 
     def _solved(self, rows: Matrix, columns: Matrix) -> tuple[Matrix, Matrix]:
         """Best intercepts for residuals with these sums."""

@@ -11,7 +11,7 @@ import math
 from dataclasses import dataclass, field
 from functools import cache, cached_property
 from types import ModuleType
-from typing import Any, Protocol
+from typing import Any, Protocol, cast
 
 import numpy as np
 from scipy.sparse import csr_array
@@ -153,7 +153,7 @@ class Pattern:
     @cached_property
     def repeats(self) -> bool:
         """Whether an entry has several positions."""
-        return self.size > np.count_nonzero(self.mask)
+        return bool(self.size > np.count_nonzero(self.mask))
 
     @property
     def is_dense(self) -> bool:
@@ -247,7 +247,7 @@ def pattern(rows: Any, columns: Any, shape: tuple[int, int]) -> tuple[Pattern, A
 
 def _pointers(index: Any, size: int) -> Any:
     """Return the position at which each row starts, in a sorted or unsorted list of rows."""
-    xp, counts = namespace(index), 0
+    xp, counts = namespace(index), cast(Any, 0)
     for low in range(0, int(index.shape[0]), PIECE):  # NumPy converts indices to 64 bits
         part = index[low : low + PIECE]
         counts = counts + (np if is_numpy(index) else xp).bincount(part, minlength=size)

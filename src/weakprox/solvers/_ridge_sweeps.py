@@ -26,6 +26,7 @@ from weakprox.linalg.lowrank import LowRank
 from weakprox.losses.filled import Filled, Matrix
 
 FIRST = 2  # sweeps for the first point; one more if sweeps follow the steps
+ROWS = 256  # rows of which the observed entries are multiplied at once
 RANK = 16  # most factors of a sweep, whose cost grows with the square
 SPARE, POWERS = 4, 2  # further columns of the block that looks for factors, and its power steps
 STRONG = 2.0  # factors have singular values of the target above so many cut-offs
@@ -42,7 +43,7 @@ class Side(NamedTuple):
     much a sweep gains, not where it ends.
     """
 
-    seen: Any  # ones at the observed entries of each kind of row, in float32
+    seen: Any  # which entries of each kind of row are observed
     kind: Any  # index of the kind of each row; None if there are about as many as rows
     free: bool  # whether rows have an intercept
 
@@ -50,7 +51,7 @@ class Side(NamedTuple):
     def of(cls, seen: Any, *, free: bool) -> Side:
         """Find rows with the same entries."""
         # rows are told apart by a hash: random numbers whose sums wrap around
-        packed = np.packbits(seen > 0.0, axis=1).astype(np.uint64)
+        packed = np.packbits(seen, axis=1).astype(np.uint64)
         numbers = np.random.default_rng(0).integers(0, 1 << 64, packed.shape[1], np.uint64)
         _, first, kind = np.unique(packed @ numbers, return_index=True, return_inverse=True)
         return (
@@ -72,7 +73,7 @@ class Side(NamedTuple):
         i, j = np.tril_indices(width)
         low = np.ascontiguousarray(Z.T, np.float32)
         G = np.empty((width, width, len(self.seen)), np.float32)
-        G[i, j] = (low[i] * low[j]) @ self.seen.T  # the lower triangle
+        G[i, j] = self._sums(low[i] * low[j])  # the lower triangle
         k = np.arange(rank)
         G[k, k] += ridge
         if self.free:
@@ -83,6 +84,20 @@ class Side(NamedTuple):
         if not np.isfinite(step).all():
             raise np.linalg.LinAlgError("regressions are singular to rounding")
         return A + step[:, :rank], step, Z
+
+    def _sums(self, products: Any) -> Any:
+        """Sums of products over the observed entries of each kind of row, in blocks."""
+        seen = self.seen
+        if seen.flags.c_contiguous:
+            starts = range(0, len(seen), ROWS)
+            parts = [products @ seen[i : i + ROWS].T.astype(np.float32) for i in starts]
+            return np.concatenate(parts, axis=1)
+        columns = seen.T  # the transpose of an array
+        starts = range(0, len(columns), ROWS)
+        parts = [
+            products[:, i : i + ROWS] @ columns[i : i + ROWS].astype(np.float32) for i in starts
+        ]
+        return np.sum(parts, axis=0)
 
 
 @dataclass(frozen=True, eq=False)
@@ -100,7 +115,7 @@ class RidgeSweeps:
     @cached_property
     def sides(self) -> tuple[Side, Side]:
         """Rows and columns of the array."""
-        seen = self.filled.seen(np.float32)
+        seen = self.filled.seen
         rows = Side.of(seen, free=self.filled.by_rows)
         return rows, Side.of(seen.T, free=self.filled.by_columns)
 
@@ -115,20 +130,19 @@ class RidgeSweeps:
         """How many of these singular values of targets belong to factors of a sweep."""
         return min(RANK, self.cap or RANK, int((s > level * self.cut).sum()))
 
-    def swept(
-        self, A: Matrix, B: Matrix, R: Matrix, *, again: bool = False
-    ) -> tuple[Matrix, Matrix]:
-        """Return the factors after a sweep. R has their residuals, and is overwritten.
+    def swept(self, A: Matrix, B: Matrix, R: Matrix) -> tuple[Matrix, Matrix, Matrix, Matrix]:
+        """Return the factors after a sweep, and the steps of intercepts of rows and columns.
 
-        They are those of the new factors if there is to be another sweep, `again`.
+        R has the residuals, and is overwritten by those after the sweep.
         """
         rows, columns = self.sides
+        rank = A.shape[1]
         A, step, Z = rows.regressed(R, A, B, self.cut)
         self._moved(R, step, Z)
-        B, step, Z = columns.regressed(R.T, B, A, self.cut)
-        if again:
-            self._moved(R, Z, step)
-        return A, B
+        B, other, Z = columns.regressed(R.T, B, A, self.cut)
+        self._moved(R, Z, other)
+        a, b = (x[:, rank] if x.shape[1] > rank else np.zeros(len(x)) for x in (step, other))
+        return A, B, a, b
 
     def _moved(self, R: Matrix, left: Matrix, right: Matrix) -> None:
         """Subtract what left times right' has at the observed entries."""
@@ -149,7 +163,7 @@ class RidgeSweeps:
         R = Y.copy()
         try:
             for _ in range(FIRST + self.needed):
-                A, B = self.swept(A, B, R, again=True)
+                A, B, *_ = self.swept(A, B, R)
                 V = _factored(A, B)
                 # some factors of an array with zeros in its holes come from the holes alone
                 rank = self.strong(V.s + self.cut, REAL)

@@ -24,7 +24,7 @@ import numpy as np
 
 from weakprox.certificates.cells import estimate
 from weakprox.certificates.observed import ObservedDual, whole_norm
-from weakprox.linalg.arrays import DOUBLE, SHARED, Array, add_product, multiply, wide
+from weakprox.linalg.arrays import DOUBLE, SHARED, Array, multiply, wide
 from weakprox.linalg.decompositions import eigh, lstsq, orthonormaliser, svd
 from weakprox.linalg.gram_svd import squared
 from weakprox.linalg.lowrank import LowRank
@@ -166,9 +166,9 @@ class FilledProximal(GapDriven):
             state, residuals = steps.step(state, k)
             aim = tools.accuracy(state.value)
             dual: Any = None
-            if residuals is not None and before - state.last <= aim:
-                if steps.due(state, k, aim):
-                    state, dual = steps.judged(state, residuals, k, aim)
+            still = before - state.last <= aim
+            if residuals is not None and still and steps.due(state, k, aim):
+                state, dual = steps.judged(state, residuals, k, aim)
             residuals = None  # frees their array before the next one is made
             gap = state.gap if state.tried == k else math.nan
             tools.tick(_candidate(state, k, dual, gap))
@@ -179,7 +179,7 @@ class FilledProximal(GapDriven):
 
 
 class Residuals(NamedTuple):
-    """Residuals of a point without its intercepts, as `Filled.after` leaves them, and its fill."""
+    """Residuals of a point without intercepts, as `Filled.after` leaves them, and its fill."""
 
     R: Array
     fill: Array
@@ -231,10 +231,6 @@ class Steps:
         T = filled.target(state.fill, self._array())
         left, s, right, block, cut = self.proximal(T, state)
         X = multiply(left, right.T, self._array())
-        strong, moved = self._strong(s), None
-        if strong:
-            moved = T  # done with
-            np.copyto(moved, X)
         fill, smooth = filled.after(X)
         U = left / np.where(s > 0.0, s, 1.0)
         V = filled.point(LowRank(U, s, right.T))
@@ -245,8 +241,8 @@ class Steps:
             forgotten: dict[str, Any] = {"residuals": (), "images": (), "squares": None}
             return replace(state, **found, **forgotten, rest=None, fill=state.image), None
         image, residuals = fill, Residuals(X, fill)
-        if moved is not None:
-            image = self._swept(moved, U, s, right, strong, residuals)
+        if strong := self._strong(s):
+            image = self._swept(T, U, s, right, strong, residuals)
         found |= {"V": V, "last": f, "value": min(f, state.value), "image": image}
         if state.momentum and k <= WITH_MOMENTUM:
             found |= self._with_momentum(state, image)
@@ -260,24 +256,23 @@ class Steps:
             return 0
         return self.sweeps.strong(s + self.sweeps.cut)
 
-    def _swept(self, X: Any, U: Any, s: Any, V: Any, strong: int, residuals: Residuals) -> Any:
+    def _swept(self, R: Any, U: Any, s: Any, V: Any, strong: int, residuals: Residuals) -> Any:
         """The fill of X = U diag(s) V' after a sweep over its strong factors.
 
-        It is that of X if f does not fall, because of rounding. X is overwritten.
+        It is that of X if f does not fall, because of rounding. The array R is overwritten.
         """
         assert self.sweeps is not None
         filled, roots = self.filled, np.sqrt(s[:strong])
         A, B = U[:, :strong] * roots, V[:, :strong] * roots
-        R = self._array()
         np.copyto(R, residuals.R)
         R = filled.residual(R, residuals.fill)
         before = 0.5 * filled.weight * float(np.vdot(R, R)) + self._h(s)
         try:
-            left, right = self.sweeps.swept(A, B, R)
+            left, right, rows, columns = self.sweeps.swept(A, B, R)
         except np.linalg.LinAlgError:
             return residuals.fill
-        add_product(X, np.hstack([left, -A]), np.hstack([right, B]))
-        fill, smooth = filled.after(X)
+        change = np.hstack([left, -A]), np.hstack([right, B])
+        fill, smooth = filled.moved(residuals.fill, *change, rows, columns, R)
         norms = float(np.vdot(left, left)) + float(np.vdot(right, right))
         # a bound on f, as half of the squared norms of factors is at least a nuclear norm
         after = smooth + self.form.lam * (0.5 * norms + float(s[strong:].sum()))
@@ -388,7 +383,7 @@ class Steps:
         if gap <= aim:
             effects = filled.effects(residuals.fill)
             dual = ObservedDual(filled.data, filled.entries(q), self.form, None, effects, norm)
-        after = {"reach": reach, "progress": progress, "strict": strict}
+        after: dict[str, Any] = {"reach": reach, "progress": progress, "strict": strict}
         return replace(state, gap=least, tried=k, **after), dual
 
     def _size(self, state: Memory) -> float:
