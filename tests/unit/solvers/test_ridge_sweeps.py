@@ -6,7 +6,7 @@ import pytest
 import weakprox as wp
 from weakprox.losses import Completion
 from weakprox.losses.filled import Filled
-from weakprox.solvers._ridge_sweeps import RidgeSweeps, Side
+from weakprox.solvers._ridge_sweeps import RidgeSweeps, Side, _solved
 from weakprox.solvers.filled_proximal import Steps
 
 
@@ -100,6 +100,32 @@ def test_strong_factors_fill_the_holes(shape, intercepts):
         if by:
             found -= found.mean(axis=axis, keepdims=True)
     assert np.linalg.norm(found - X) < 0.1 * np.linalg.norm(X)
+
+
+def test_factors_that_holes_make_are_dropped_from_the_first_point():
+    """Zeros in the holes leave more factors than there are."""
+    filled, _ = completed((200, 60), "none")
+    with_holes = np.linalg.svd(filled.values, compute_uv=False)
+    assert (with_holes > 2.0).sum() > 10
+    assert first_point(filled, 1.0).rank == 2
+
+
+@pytest.mark.parametrize("kind", [None, np.array([1, 0, 1])])
+def test_small_systems_are_solved_at_once(kind):
+    rng = np.random.default_rng(6)
+    count = 3 if kind is None else 2
+    F = rng.standard_normal((count, 4, 5))
+    G = (F @ F.transpose(0, 2, 1)).astype(np.float32)
+    right = rng.standard_normal((4, 3)).astype(np.float32)
+    wanted = [
+        np.linalg.solve(G[i], right[:, n])
+        for n, i in enumerate([0, 1, 2] if kind is None else kind)
+    ]
+    found = _solved(np.tril(G).transpose(1, 2, 0).copy(), right.copy(), kind)
+    np.testing.assert_allclose(found.T, wanted, rtol=1e-2)
+    assert not np.isfinite(
+        _solved(np.zeros((2, 2, 1), np.float32), np.ones((2, 1), np.float32), None)
+    ).all()
 
 
 def test_a_row_without_entries_and_a_weight_above_all_factors():
