@@ -32,6 +32,7 @@ SHORT = 2000  # length of the shorter side up to which all eigenvectors are affo
 CUBES = 15  # multiplications for all eigenvectors of a small matrix, over the cube of its rows
 SPARSE = 250  # multiplications with an array in the time of one with a sparse matrix
 ROWS = 256  # rows of a product that are computed at once
+STEPS = 6  # steps without the array in place of one with it; far more in staggered panels
 NARROW = 16  # width of the narrowest blocks that are multiplied with sparse matrices
 
 Matrix = np.ndarray[Any, np.dtype[np.float64]]
@@ -63,15 +64,16 @@ class Filled:
 
     @staticmethod
     def pays(data: Observed) -> bool:
-        """Whether it `fits`, and steps with the array cost less than without it.
+        """Whether it `fits`, and a run with the array costs less than without it.
 
         A step takes the Gram matrix of the array and its eigenvectors. Without the array it
-        takes products of a sparse matrix with a block at least `NARROW` wide.
+        takes products of a sparse matrix with a block at least `NARROW` wide, and there are
+        more steps.
         """
         long, short = max(data.shape), min(data.shape)
         step = short + CUBES * short * short / long
-        least = SPARSE * NARROW * data.size / math.prod(data.shape)
-        return step <= least and Filled.fits(data)
+        other = SPARSE * NARROW * data.size / math.prod(data.shape)
+        return step <= STEPS * other and Filled.fits(data)
 
     @classmethod
     def of(cls, data: Observed) -> Filled:

@@ -181,10 +181,18 @@ def test_what_is_no_squared_error_of_most_entries_is_refused():
     assert not FilledProximal.applies(wp.Problem(twice, None, NuclearNorm(1.0)))
 
 
+def test_it_is_the_default_for_square_panels():
+    given = problem((150, 150), lam=8.0)
+    result = wp.minimize(given, tol=1e-6)
+    other = wp.minimize(given, FactoredProximal(), tol=1e-6)
+    assert result.solver == "FilledProximal"
+    assert 2 * result.counts.svds < other.counts.svds
+
+
 def test_it_can_be_asked_for_where_it_is_not_the_default():
     rng = np.random.default_rng(0)
-    M = rng.standard_normal((150, 2)) @ rng.standard_normal((2, 150))
-    M[rng.random(M.shape) < 0.5] = np.nan
+    M = rng.standard_normal((500, 2)) @ rng.standard_normal((2, 500))
+    M[rng.random(M.shape) < 0.73] = np.nan
     given = wp.Problem(Completion.from_dense(M), None, NuclearNorm(20.0))
     assert wp.minimize(given).solver == "FactoredProximal"
     result = wp.minimize(given, FilledProximal())
