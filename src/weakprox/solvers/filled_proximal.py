@@ -11,8 +11,8 @@ entries (`_ridge_sweeps.py`). From a first point near the solution the rank hard
 map is smooth, and steps have Anderson's acceleration (Walker & Ni, 2011): the next fill is the
 combination of the last ones whose residuals cancel best. Steps are lengthened by the inverse of
 the share of observed entries, which is about the share of their error that holes move by. If f
-rises, the step is repeated from the last image. The first steps from X = 0 have momentum instead
-(Beck & Teboulle, 2009), with restarts by the gradient (O'Donoghue & Candes, 2015).
+rises, the step is repeated from the last image. The first steps from X = 0 have momentum
+instead (Beck & Teboulle, 2009), with restarts by the gradient (O'Donoghue & Candes, 2015).
 """
 
 from __future__ import annotations
