@@ -342,8 +342,7 @@ class Problem:
         """G(X) + R(X)."""
         data = self.observed if isinstance(X, LowRank) else None
         if data is not None and isinstance(X, LowRank):
-            x = data.entries(X)
-            return data.value(x, data.fitted(x))
+            return data.valued(X)
         if self.cells is not None and isinstance(X, LowRank):
             return self.cells.value(X)
         target = self.sparse_target if isinstance(X, LowRank) else None

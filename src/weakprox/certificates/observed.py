@@ -37,6 +37,7 @@ VECTORS = 16  # random vectors of the bound; more if further triplets must be de
 DEGREE = 120  # largest number of products of the bound on the rest of S
 SKEW = 1e-9  # largest distance from orthonormal vectors that allows a conclusion
 TINY = 1e-140  # norms below this are bounded by the largest entry
+UNSCALED = 1e60  # sizes up to which, and down to whose inverse, squares keep their digits
 TRIALS = 12  # values of the dual function that are computed to choose the length of q
 Vector = np.ndarray[Any, np.dtype[np.float64]]
 
@@ -105,6 +106,7 @@ class ObservedDual:
     form: ValueForm
     found: Triplets | None
     effects: Effects
+    known: float | None = None  # upper bound on the norm of S, if there is one already
 
     @property
     def exact(self) -> bool:
@@ -161,17 +163,8 @@ class ObservedDual:
         return best + 4 * arrays.eps_of(q) * math.sqrt(longest) * size
 
     def _whole_norm(self) -> float:
-        """Upper bound on the norm of S from the eigenvalues of its Gram matrix."""
-        S = self.data.full(self.q)
-        unit = float(np.abs(S).max(initial=0.0))  # squares of S itself may underflow
-        if not unit > 0.0:
-            return 0.0
-        S /= unit
-        B = S if S.shape[0] >= S.shape[1] else S.T
-        with all_threads(int(B.shape[1])):
-            squares = np.maximum(eigvalsh(squared(B))[::-1], 0.0)
-        largest = float(squares[0]) + gram_error(int(B.shape[0]), squares)
-        return unit * math.sqrt(largest) * (1 + 8 * arrays.DOUBLE)
+        """Upper bound on the norm of S as an array."""
+        return whole_norm(self.data.full(self.q)) if self.known is None else self.known
 
     def _enough(self, found: Triplets) -> float:
         """A bound on the rest of S that is sharp enough: norms below lam are all alike."""
@@ -224,6 +217,20 @@ class ObservedDual:
             bounded: Any = {"bounds": (0.0, high), "method": "bounded", "options": options}
             found = minimize_scalar(lambda t: -at(t), **bounded)
         return max(best, (-float(found.fun), float(found.x)))
+
+
+def whole_norm(S: Vector) -> float:
+    """Upper bound on the norm of an array from the eigenvalues of its Gram matrix."""
+    unit = max(float(S.max(initial=0.0)), -float(S.min(initial=0.0)))
+    if not unit > 0.0:
+        return 0.0
+    if not 1.0 / UNSCALED < unit < UNSCALED:  # squares may underflow or overflow
+        return unit * whole_norm(S / unit)
+    B = S if S.shape[0] >= S.shape[1] else S.T
+    with all_threads(int(B.shape[1])):
+        squares = np.maximum(eigvalsh(squared(B))[::-1], 0.0)
+    largest = float(squares[0]) + gram_error(int(B.shape[0]), squares)
+    return math.sqrt(largest) * (1 + 8 * arrays.DOUBLE)
 
 
 def host(x: Array) -> Vector:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,19 +12,60 @@ from weakprox.display import counted
 from weakprox.errors import InputError, ShapeError
 from weakprox.estimators._entries import Ids, Vector, columns_of, labels
 
+BLOCK = 256  # rows that are processed at once, so that temporary arrays are short
 COLUMNS = ("unit", "time", "outcome", "treatment")  # arguments that name those of a long table
+
+
+@dataclass(frozen=True)
+class Places:
+    """Cells of a panel in the order of rows, then of columns."""
+
+    starts: Vector  # index of the first cell of each row, and the number of cells
+    columns: Vector
+
+    @classmethod
+    def of_rows(cls, rows: Vector, columns: Vector, shape: tuple[int, int]) -> Places:
+        """Cells in order, given their rows."""
+        starts = np.searchsorted(rows, np.arange(shape[0] + 1))
+        return cls(starts, columns.astype(_short(shape[1])))
+
+    @classmethod
+    def of_flags(cls, flags: Vector) -> Places:
+        """The cells that are True."""
+        counts, short = np.count_nonzero(flags, axis=1), _short(flags.shape[1])
+        columns = np.broadcast_to(np.arange(flags.shape[1], dtype=short), flags.shape)
+        parts = (columns[i : i + BLOCK][flags[i : i + BLOCK]] for i in _steps(flags))
+        return cls(np.concatenate([[0], np.cumsum(counts)]), np.concatenate([*parts]))
+
+    def __len__(self) -> int:
+        return len(self.columns)
+
+    def rows(self, low: int = 0, high: int | None = None) -> Vector:
+        """Row of each cell of some rows, by default of all."""
+        starts = self.starts[low : None if high is None else high + 1]
+        return np.repeat(np.arange(low, low + len(starts) - 1, dtype=np.int32), np.diff(starts))
+
+    def of_row(self, row: int) -> slice:
+        """Indices of the cells of a row."""
+        return slice(int(self.starts[row]), int(self.starts[row + 1]))
+
+    def blocks(self) -> Iterator[tuple[slice, Vector, Vector]]:
+        """Indices, rows and columns of the cells of some rows after the other."""
+        for low in range(0, len(self.starts) - 1, BLOCK):
+            high = min(low + BLOCK, len(self.starts) - 1)
+            part = slice(int(self.starts[low]), int(self.starts[high]))
+            if part.start < part.stop:
+                yield part, self.rows(low, high), self.columns[part]
 
 
 @dataclass(frozen=True)
 class PanelData:
     """Observed cells of a panel, by rows, then by columns."""
 
-    rows: Vector  # unit, period and outcome of each observed cell
-    columns: Vector
+    places: Places  # unit and period of each observed cell
     values: Vector
     treated: Vector  # whether each of these cells is treated
-    treated_rows: Vector  # all treated cells, also those whose outcome is missing
-    treated_columns: Vector
+    treatments: Places  # all treated cells, also those whose outcome is missing
     units: Vector  # labels of units and of periods
     times: Vector
     framed: bool  # whether the data came as a pandas frame
@@ -35,23 +77,35 @@ class PanelData:
 
     def adoption(self) -> Vector:
         """Index of the first treated period of each unit; the number of periods if none."""
+        found, some = self.treatments, np.flatnonzero(np.diff(self.treatments.starts))
         m, d = self.shape
         first = np.full(m, d)
-        # cells are in order, and of those in one row the last one that is written stays
-        first[self.treated_rows[::-1]] = self.treated_columns[::-1]
+        first[some] = found.columns[found.starts[some]]
         return first
+
+    @property
+    def rows(self) -> Vector:
+        """Unit of each observed cell."""
+        return self.places.rows()
+
+    @property
+    def columns(self) -> Vector:
+        """Period of each observed cell."""
+        return self.places.columns
 
     def untreated(self) -> tuple[Vector, Vector, Vector]:
         """Unit, period and outcome of each untreated cell."""
         free = np.flatnonzero(~self.treated)
-        return self.rows[free], self.columns[free], self.values[free]
+        columns = self.columns[free].astype(np.int32, copy=False)
+        return self.rows[free], columns, self.values[free]
 
     def comparable(self) -> tuple[Vector, Vector]:
         """Which units, and which periods, have an untreated outcome."""
-        m, d = self.shape
-        free = np.flatnonzero(~self.treated)
-        units = np.bincount(self.rows[free], minlength=m) > 0
-        return units, np.bincount(self.columns[free], minlength=d) > 0
+        units, times = (np.zeros(size, dtype=bool) for size in self.shape)
+        for part, rows, columns in self.places.blocks():
+            free = np.flatnonzero(~self.treated[part])
+            units[rows[free]], times[columns[free]] = True, True
+        return units, times
 
 
 def read_panel(Y: Any, treated: Any, names: tuple[Any, Any, Any, Any]) -> PanelData:
@@ -66,7 +120,7 @@ def read_panel(Y: Any, treated: Any, names: tuple[Any, Any, Any, Any]) -> PanelD
             wanted = "an array of the shape of Y, or a long table with unit=, time=, ..."
             raise InputError("treated", "None", wanted)
         found = _from_wide(Y, treated)
-    if not found.treated_rows.size:
+    if not len(found.treatments):
         raise InputError("treated", "no treated cell", "one at least")
     if found.treated.all():
         raise InputError("Y", "no untreated outcome", "two at least")
@@ -85,24 +139,31 @@ def _from_wide(Y: Any, treated: Any) -> PanelData:
     flags = _flags("treated", treated, 2)
     if flags.shape != values.shape:
         raise ShapeError("treated", f"shape {flags.shape}", f"{values.shape}, that of Y")
-    # positions of cells, not booleans, which are slow as an index
-    width, small = values.shape[1], np.int32 if values.size < 1 << 31 else np.int64
-    seen, gone = (np.flatnonzero(x).astype(small) for x in (~np.isnan(values), flags))
+    known = ~np.isnan(values)
+    if known.all():
+        outcomes, treats = values.reshape(-1).copy(), flags.reshape(-1).copy()
+    else:  # positions of cells, not booleans, which are slow as an index
+        seen = np.flatnonzero(known)
+        outcomes, treats = values.reshape(-1)[seen], flags.reshape(-1)[seen]
     return PanelData(
-        *_places(seen, width),
-        values.reshape(-1)[seen],
-        flags.reshape(-1)[seen],
-        *_places(gone, width),
+        Places.of_flags(known),
+        outcomes,
+        treats,
+        Places.of_flags(flags),
         np.arange(values.shape[0]) if units is None else units,
         np.arange(values.shape[1]) if times is None else times,
         units is not None,
     )
 
 
-def _places(at: Vector, width: int) -> tuple[Vector, Vector]:
-    """Rows and columns of positions in a flattened array of this width, in 32 bits."""
-    rows = at // width
-    return rows.astype(np.int32), (at - rows * width).astype(np.int32)
+def _short(count: int) -> Any:
+    """The type of indices below this number."""
+    return np.uint16 if count <= 1 << 16 else np.int32
+
+
+def _steps(flags: Vector) -> range:
+    """The first row of each block."""
+    return range(0, len(flags), BLOCK)
 
 
 def _from_table(table: Any, names: tuple[Any, Any, Any, Any]) -> PanelData:
@@ -118,14 +179,12 @@ def _from_table(table: Any, names: tuple[Any, Any, Any, Any]) -> PanelData:
         at = int(np.argmax(again))
         given = f"two rows for unit {unit_ids.names[row[at]]!s}, time {times[column[at]]!s}"
         raise InputError("Y", given, "one row for each unit and time")
-    seen = ~np.isnan(values)
+    seen, shape = ~np.isnan(values), (len(unit_ids.names), len(times))
     return PanelData(
-        row[seen],
-        column[seen],
+        Places.of_rows(row[seen], column[seen], shape),
         values[seen],
         flags[seen],
-        row[flags],
-        column[flags],
+        Places.of_rows(row[flags], column[flags], shape),
         unit_ids.names,
         times,
         hasattr(table, "iloc"),

@@ -222,7 +222,7 @@ class MatrixCompletionPanel(Certified):
         self._keep(data, loss, known)
         return self
 
-    def _keep(self, data: PanelData, loss: Completion, known: Vector) -> None:
+    def _keep(self, data: PanelData, loss: Completion, known: tuple[Vector, Vector]) -> None:
         """Store the parts of the model, and the effects."""
         self._data, self._loss = data, loss
         self.units_, self.times_ = data.units, data.times
@@ -232,29 +232,25 @@ class MatrixCompletionPanel(Certified):
         self.intercept_ = self._effects.mean
         self.unit_effects_ = self._effects.rows
         self.time_effects_ = self._effects.columns
-        first = data.adoption()
-        since = data.columns - first[data.rows]
-        # cells after adoption that are untreated again belong to neither side
-        used = known & (data.treated | (since < 0)) & (first < data.shape[1])[data.rows]
-        at, shift = np.flatnonzero(used), data.shape[1]
-        cells = data.rows[at], data.columns[at], since[at]
-        self.event_times_ = np.flatnonzero(np.bincount(cells[2] + shift)) - shift
-        off = data.values[at] - self._predicted(self.low_rank_, self._effects, *cells[:2])
-        self._cells = used
-        found = self._averages(off, *cells[1:])
+        first, tally = data.adoption(), Tally(data.shape[1])
+        adopts, self._cells = first < data.shape[1], np.empty(len(data.values), dtype=bool)
+        for part, rows, columns in data.places.blocks():
+            since = columns - first[rows]
+            # cells after adoption that are untreated again belong to neither side
+            used = (data.treated[part] | (since < 0)) & adopts[rows]
+            used &= known[0][rows] & known[1][columns]
+            self._cells[part] = used
+            at = np.flatnonzero(used)
+            cells = rows[at], columns[at]
+            model = self._predicted(self.low_rank_, self._effects, *cells)
+            tally.add(data.values[part][at] - model, cells[1], since[at])
+        self.event_times_ = tally.event_times()
+        found = tally.averages(self.event_times_)
         self.att_, self.att_by_period_, self.att_by_event_time_ = found
 
     def _predicted(self, L: LowRank, effects: Effects, rows: Vector, columns: Vector) -> Vector:
         """Untreated outcomes of the model at these cells."""
         return np.asarray(self._loss.observed().predicted(L, effects, rows, columns))
-
-    def _averages(self, off: Vector, columns: Vector, since: Vector) -> Averages:
-        """Mean effects of cells of treated units, those before adoption included."""
-        after, shift = np.flatnonzero(since >= 0), len(self.times_)
-        by_period = _means(off[after], columns[after], shift)
-        by_event = _means(off, since + shift, 2 * shift)[self.event_times_ + shift]
-        att = float(off[after].mean()) if after.size else np.nan
-        return Averages(att, by_period, by_event)
 
     @property
     def counterfactual_(self) -> Any:
@@ -394,8 +390,8 @@ class MatrixCompletionPanel(Certified):
         for chosen in drawn:
             hidden, starts = np.zeros_like(outside), np.full(data.shape[0], data.shape[1])
             for unit, like in zip(chosen, treated, strict=True):
-                own = slice(*np.searchsorted(data.rows, [unit, unit + 1]))
-                periods = data.treated_columns[data.treated_rows == like]
+                own = data.places.of_row(unit)
+                periods = data.treatments.columns[data.treatments.of_row(like)]
                 hidden[own] = np.isin(data.columns[own], periods)
                 starts[unit] = first[like]
             yield self._refitted(outside | hidden, hidden, starts)
@@ -418,22 +414,23 @@ class MatrixCompletionPanel(Certified):
 
     def _refitted(self, gone: Vector, treated: Vector, starts: Vector) -> Averages:
         """Mean effects of a fit without some cells, with other treated ones."""
-        data = self._data
+        data, rows = self._data, self._data.rows
         free = ~data.treated
         loss = self._loss.part(~gone[free])
-        kept = np.bincount(data.rows[free & ~gone], minlength=data.shape[0]) > 0
+        kept = np.bincount(rows[free & ~gone], minlength=data.shape[0]) > 0
         problem = Problem(loss, None, NuclearNorm(self.lam_))
         start = _restricted(self.low_rank_, kept)
         L = minimize(problem, tol=self.tol, start=start, progress=False).low_rank
-        since = data.columns - starts[data.rows]
-        before = free & ~gone & (since < 0) & (starts < data.shape[1])[data.rows]
+        since = data.columns - starts[rows]
+        before = free & ~gone & (since < 0) & (starts < data.shape[1])[rows]
         times = np.bincount(data.columns[free & ~gone], minlength=data.shape[1]) > 0
-        known = kept[data.rows] & times[data.columns]
+        known = kept[rows] & times[data.columns]
         used = (treated & (since >= 0) | before) & known
         used &= np.isin(since, self.event_times_)
-        cells = data.rows[used], data.columns[used]
+        cells, tally = (rows[used], data.columns[used]), Tally(data.shape[1])
         off = data.values[used] - self._predicted(L, loss.effects(L), *cells)
-        return self._averages(off, data.columns[used], since[used])
+        tally.add(off, cells[1], since[used])
+        return tally.averages(self.event_times_)
 
     def summary(self) -> str:
         """Return the main figures as text, with the certificate of the fit."""
@@ -456,10 +453,38 @@ class MatrixCompletionPanel(Certified):
         return "\n".join(lines)
 
 
-def _comparable(data: PanelData) -> Vector:
-    """Which cells have untreated outcomes of their unit and of their period."""
+class Tally:
+    """Sums of effects on cells of treated units, those before adoption included."""
+
+    def __init__(self, periods: int) -> None:
+        self.periods = periods
+        self.by_period, self.by_event = np.zeros((2, periods)), np.zeros((2, 2 * periods))
+
+    def add(self, off: Vector, columns: Vector, since: Vector) -> None:
+        """Add effects, given their periods and the periods since adoption."""
+        after = np.flatnonzero(since >= 0)
+        self.by_period += _sums(off[after], columns[after], self.periods)
+        self.by_event += _sums(off, since + self.periods, 2 * self.periods)
+
+    def event_times(self) -> Vector:
+        """Periods since adoption that some cell has."""
+        return np.flatnonzero(self.by_event[1]) - self.periods
+
+    def averages(self, event_times: Vector) -> Averages:
+        """Mean effects, NaN where there are no cells."""
+        with np.errstate(invalid="ignore"):
+            by_period, by_event = (x[0] / x[1] for x in (self.by_period, self.by_event))
+            whole, count = self.by_period.sum(axis=1)
+        att = float(whole / count) if count else np.nan
+        return Averages(att, by_period, by_event[event_times + self.periods])
+
+
+def _comparable(data: PanelData) -> tuple[Vector, Vector]:
+    """Which units and which periods have untreated outcomes."""
     units, times = data.comparable()
-    known: Vector = units[data.rows] & times[data.columns]
+    if units.all() and times.all() and data.treated.any():
+        return units, times
+    known = units[data.rows] & times[data.columns]
     lost = int((data.treated & ~known).sum())
     if lost == int(data.treated.sum()):
         given = "no treated outcome with untreated ones of its unit and of its period"
@@ -470,14 +495,20 @@ def _comparable(data: PanelData) -> Vector:
             "or their period is known. They are left out."
         )
         warnings.warn(text, UserWarning, stacklevel=5)
-    return known
+    return units, times
 
 
 def _means(values: Vector, place: Vector, count: int) -> Vector:
     """Means of the values at each place, NaN where there are none."""
-    number = np.bincount(place, minlength=count)
+    found, number = _sums(values, place, count)
     with np.errstate(invalid="ignore"):
-        return np.asarray(np.bincount(place, weights=values, minlength=count) / number)
+        return np.asarray(found / number)
+
+
+def _sums(values: Vector, place: Vector, count: int) -> Vector:
+    """Sums of the values at each place, and their numbers."""
+    sums = np.bincount(place, weights=values, minlength=count)
+    return np.stack([sums, np.bincount(place, minlength=count)])
 
 
 def _band(centre: Vector, width: float, replicates: Vector) -> Vector:

@@ -98,7 +98,8 @@ class Completion:
         self.n_terms = int(self._values.shape[0])
         row, col = self._index("rows", rows, 0), self._index("cols", cols, 1)
         found, order = pattern(row, col, self.shape)
-        self._values = self.loss.check(self._values[order])
+        xp = namespace(self._values)
+        self._values = self.loss.check(xp.asarray(self._values[order], copy=True))
         self._weights = self._weighed(weights, order, self._per_entry)
         self._observe(found, scaling)
 
@@ -156,11 +157,17 @@ class Completion:
         effects = self.intercepts, self.intercept_ridge
         data = Observed(found, wide(self._values), self.loss, weights, *effects, left, right)
         factors = data.pattern.reference[:0]
-        bends = wide(self._values) * 0.0 + 1.0
+        if arrays.is_numpy(self._values):
+            bends: Any = np.broadcast_to(1.0, self._values.shape)
+        else:
+            bends = wide(self._values) * 0.0 + 1.0
         if left is not None and right is not None:
             factors = data.sampled(left[:, None] ** 0, right[:, None] ** 0)
             bends = factors * factors
-        bends = bends * weights
+        if arrays.is_numpy(bends) and isinstance(weights, float) and left is None:
+            bends = np.broadcast_to(weights, bends.shape)
+        else:
+            bends = bends * weights
         largest, smallest, places = found.repeated(bends)
         smallest = smallest if places == math.prod(self.shape) else 0.0
         bend = self.loss.smoothness
@@ -222,6 +229,8 @@ class Completion:
     def effects(self, X: Any) -> Effects:
         """Best intercepts at X, an array or a `LowRank`: mean, rows, columns."""
         data = self.observed()
+        if isinstance(X, LowRank) and tuple(X.shape) == self.shape:
+            return data.effects(X)
         return data.fitted(self.entries(X))
 
     def predict(self, X: Any, rows: Any, cols: Any) -> Array:
@@ -299,7 +308,8 @@ class Completion:
         """Return checked indices, in the namespace and on the device of the values."""
         found = _checked_index(name, index, self.shape[axis], self.n_terms)
         if arrays.is_numpy(self._values):
-            return to_numpy(found).astype(np.int64, copy=False)
+            found = to_numpy(found)
+            return found if found.dtype in (np.int32, np.int64) else found.astype(np.int64)
         values = namespace(self._values)
         found = found if namespace(found) is values else values.asarray(to_numpy(found))
         found = values.asarray(found, device=arrays.device_of(self._values))

@@ -18,18 +18,21 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 
 from weakprox.linalg.lowrank import LowRank
 from weakprox.losses.entry_losses import Squared
-from weakprox.losses.observed import Effects, Observed, entries_of
+from weakprox.losses.observed import Effects, Observed
 from weakprox.passes.pattern import Pattern
 
 SHORT = 2000  # length of the shorter side up to which all eigenvectors are affordable
 CUBES = 15  # multiplications for all eigenvectors of a small matrix, over the cube of its rows
 SPARSE = 250  # multiplications by an array in the time of one by a sparse matrix
+ROWS = 256  # rows of a product that are computed at once
+STEPS = 6  # steps without the array in place of one with it; far more in staggered panels
 NARROW = 16  # width of the narrowest blocks that are multiplied with sparse matrices
 
 Matrix = np.ndarray[Any, np.dtype[np.float64]]
@@ -61,31 +64,34 @@ class Filled:
 
     @staticmethod
     def pays(data: Observed) -> bool:
-        """Whether it `fits`, and steps with the array cost less than without it.
+        """Whether it `fits`, and a run with the array costs less than without it.
 
         A step takes the Gram matrix of the array and its eigenvectors. Without the array it
-        takes products of a sparse matrix with a block at least `NARROW` wide.
+        takes products of a sparse matrix with a block at least `NARROW` wide, and there are
+        more steps.
         """
         long, short = max(data.shape), min(data.shape)
         step = short + CUBES * short * short / long
-        least = SPARSE * NARROW * data.size / math.prod(data.shape)
-        return step <= least and Filled.fits(data)
+        other = SPARSE * NARROW * data.size / math.prod(data.shape)
+        return step <= STEPS * other and Filled.fits(data)
 
     @classmethod
     def of(cls, data: Observed) -> Filled:
         """Make the array of these observations."""
         P: Any = data.pattern
         assert isinstance(P, Pattern)
-        base = data.fitted(data.values * 0.0)
-        values = data.full(data.values - data.at(data.values * 0.0, base))
-        empty = np.ones(P.shape, dtype=bool)
-        empty[P.rows, P.columns] = False
+        base = data.fitted(np.broadcast_to(0.0, data.values.shape))
+        values, empty = data.full(data.values), ~P.mask
+        values -= base.mean + base.rows[:, None]
+        values -= base.columns
         turned = P.shape[0] < P.shape[1]
         if turned:
             values, empty = np.ascontiguousarray(values.T), np.ascontiguousarray(empty.T)
+        holes = np.flatnonzero(empty)
+        values.reshape(-1)[holes] = 0.0
         counts = np.sqrt(P.row_counts), np.sqrt(P.column_counts)
         lengths = (counts[1], counts[0]) if turned else counts
-        return cls(data, values, np.flatnonzero(empty), base, lengths, turned)
+        return cls(data, values, holes, base, lengths, turned)
 
     @property
     def weight(self) -> float:
@@ -94,6 +100,11 @@ class Filled:
         return self.data.weights
 
     @property
+    def share(self) -> float:
+        """Share of the entries that are observed."""
+        return 1.0 - len(self.holes) / self.values.size
+
+    @cached_property
     def unit(self) -> float:
         """Size of the observations without intercepts; one if all are zero."""
         return max(float(self.values.max()), -float(self.values.min())) or 1.0
@@ -112,11 +123,11 @@ class Filled:
         """Whether there is an intercept for each column of the array."""
         return self.data.by_rows if self.turned else self.data.by_columns
 
-    def seen(self, dtype: Any = float) -> Any:
-        """Ones at the observed entries, zeros in the holes."""
-        found = np.ones(self.values.shape, dtype)
-        found.reshape(-1)[self.holes] = 0.0
-        return found
+    @property
+    def seen(self) -> Any:
+        """Which entries of the array are observed."""
+        P: Any = self.data.pattern
+        return np.ascontiguousarray(P.mask.T) if self.turned else P.mask
 
     def empty(self) -> Matrix:
         """The fill of X = 0."""
@@ -154,6 +165,34 @@ class Filled:
         fill = np.concatenate([hidden, rows * long, columns * short])
         return fill, 0.5 * self.weight * max(square, 0.0)
 
+    def moved(
+        self,
+        fill: Matrix,
+        left: Matrix,
+        right: Matrix,
+        rows: Matrix,
+        columns: Matrix,
+        R: Matrix,
+    ) -> tuple[Matrix, float]:
+        """Return the fill after a change of X and of intercepts, and G there.
+
+        X changes by left times right', intercepts by `rows` and `columns`, after which the
+        residuals are R.
+        """
+        found, count = fill.copy(), len(self.holes)
+        width = self.values.shape[1]
+        for low in range(0, len(R), ROWS):
+            start, stop = np.searchsorted(self.holes, [low * width, (low + ROWS) * width])
+            change = left[low : low + ROWS] @ right.T
+            found[start:stop] += change.reshape(-1)[self.holes[start:stop] - low * width]
+        sums = R.sum(axis=1), R.sum(axis=0)
+        a, b = self._solved(*sums)
+        square = float(np.vdot(R, R)) - float(sums[0] @ a) - float(sums[1] @ b)
+        long, short = self.lengths
+        found[count : count + len(R)] += (rows + a) * long
+        found[count + len(R) :] += (columns + b) * short
+        return found, 0.5 * self.weight * max(square, 0.0)
+
     def _solved(self, rows: Matrix, columns: Matrix) -> tuple[Matrix, Matrix]:
         """Best intercepts for residuals with these sums."""
         if self.turned:
@@ -161,8 +200,16 @@ class Filled:
         return self.data.balanced(rows, columns)
 
     def residual(self, R: Matrix, fill: Matrix) -> Matrix:
-        """The dual point of X, from what `after` made of X; R is overwritten."""
+        """Residuals of X and its intercepts, from what `after` made of X; R is overwritten."""
         _, rows, columns = self._parts(fill)
+        R -= columns
+        R -= rows[:, None]
+        R.reshape(-1)[self.holes] = 0.0
+        return R
+
+    def dual(self, R: Matrix) -> Matrix:
+        """The dual point of residuals, over R, without what rounding left of zero sums."""
+        rows, columns = self._solved(R.sum(axis=1), R.sum(axis=0))
         R -= columns
         R -= rows[:, None]
         R.reshape(-1)[self.holes] = 0.0
@@ -171,9 +218,7 @@ class Filled:
 
     def entries(self, R: Matrix) -> Matrix:
         """The observed entries of an array, in the order of the observations."""
-        P: Any = self.data.pattern
-        i, j = (P.columns, P.rows) if self.turned else (P.rows, P.columns)
-        return np.asarray(entries_of(R, i, j))
+        return np.asarray(self.data.picked(np.ascontiguousarray(R.T) if self.turned else R))
 
     def effects(self, fill: Matrix) -> Effects:
         """The intercepts of a fill, as `Observed.fitted` returns them."""

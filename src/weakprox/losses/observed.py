@@ -35,8 +35,10 @@ FEW = 2_000_000  # positions up to which SciPy's products with one vector are fa
 FLAT = 1e-12  # curvature relative to that of the preconditioner that is rounding only
 DOUBLE = 2.0**-52
 THIN = 8  # columns up to which products at the observations cost less than all of them
-FULL = 0.25  # share of observed entries from which S may be an array
-FEWER = 0.02  # share of entries from which a product of all costs less than those alone
+FULL = 0.25  # share of entries from which a product of all costs less than those alone
+FEWER = 0.02  # the same if arrays of the size of X take little memory beside the data
+ROWS = 256  # rows of a product of which the observed entries are taken
+CACHED = 1 << 14  # observations of which terms are summed at once
 PIECE = 1 << 20  # entries of factors that are gathered at once
 REFINED = 1e-10  # accuracy of intercepts, from which a factorisation needs a second solve
 
@@ -102,11 +104,24 @@ class Observed:
     def sampled(self, U: Array, V: Array) -> Array:
         """Entries of U V' at the observations, with the scalings."""
         U, V = self._scaled(U, 0), self._scaled(V, 1)
-        if self.is_full() and int(U.shape[1]) > THIN:
-            return np.asarray(
-                entries_of(U @ V.T, self.pattern.rows, self.pattern.columns), float
-            )
-        return self.pattern.sampled(U, V)
+        if not self.is_full() or int(U.shape[1]) <= THIN:
+            return self.pattern.sampled(U, V)
+        P: Any = self.pattern
+        found, starts = np.empty(P.size), P.pointers
+        for low in range(0, P.shape[0], ROWS):  # blocks of rows of the product stay in cache
+            high = min(low + ROWS, P.shape[0])
+            part = U[low:high] @ V.T
+            found[starts[low] : starts[high]] = self.picked(part, low)
+        return found
+
+    def picked(self, A: Array, first: int = 0) -> Array:
+        """The observed entries of an array of rows of X, from this one on."""
+        P: Any = self.pattern
+        seen = P.mask[first : first + len(A)]
+        if P.repeats:
+            part = slice(P.pointers[first], P.pointers[first + len(A)])
+            return entries_of(A, P.rows[part] - first, P.columns[part])
+        return np.asarray(A.reshape(-1)[np.flatnonzero(seen)])
 
     def times(self, q: Array, B: Array) -> Array:
         """S B."""
@@ -119,8 +134,7 @@ class Observed:
     def is_full(self) -> bool:
         """Whether so many entries are observed that arrays take little more than vectors."""
         P = self.pattern
-        plain = type(P) is Pattern and arrays.is_numpy(P.reference)
-        return plain and P.size >= FULL * math.prod(P.shape)
+        return type(P) is Pattern and arrays.is_numpy(P.reference) and P.is_dense
 
     def full(self, q: Array) -> Array:
         """S as an array."""
@@ -142,8 +156,22 @@ class Observed:
 
     def value(self, x: Array, effects: Effects) -> float:
         """Sum of the losses, and the ridge."""
-        terms = entrywise(self.loss.value, self.values, self.at(x, effects))
-        return total(self.weights * terms) + self._ridge(effects)
+        found, _ = self._summed(self.loss.value, self.at(x, effects))
+        return found + self._ridge(effects)
+
+    def _summed(self, term: Any, x: Array) -> tuple[float, float]:
+        """Sum of weighted terms at the observations and at x, and that of absolute values."""
+        y, w, xp = self.values, self.weights, namespace(self.values)
+        if not arrays.is_numpy(y):
+            terms = w * entrywise(term, y, x)
+            return total(terms), total(xp.abs(terms))
+        sums, sizes = [], []
+        for low in range(0, self.size, CACHED):  # temporaries stay in cache
+            part = slice(low, low + CACHED)
+            terms = term(y[part], x[part]) * (w if isinstance(w, float) else w[part])
+            sums.append(float(terms.sum()))
+            sizes.append(float(np.abs(terms).sum()))
+        return float(np.sum(sums)), float(np.sum(sizes))  # pairwise, as within a part
 
     def rounding(self, X: LowRank, unit: float) -> float:
         """Bound on the change of G if each entry of X changes by this share of it."""
@@ -169,6 +197,18 @@ class Observed:
         return 0.5 * self.ridge * squares
 
     # intercepts
+
+    def valued(self, X: LowRank) -> float:
+        """G(X). The best intercepts are kept, for whoever asks for them next."""
+        x = self.entries(X)
+        effects = self.fitted(x)
+        vars(self)["_last"] = X, effects
+        return self.value(x, effects)
+
+    def effects(self, X: LowRank) -> Effects:
+        """Return the best intercepts at X."""
+        point, found = vars(self).get("_last", (None, None))
+        return found if point is X else self.fitted(self.entries(X))
 
     def fitted(
         self, x: Array, start: Effects | None = None, accuracy: float = TIGHT
@@ -238,6 +278,8 @@ class Observed:
         plain = type(P) is Pattern and arrays.is_numpy(P.reference)
         if not (free and plain and TwoWay.pays(P.shape, P.size)):
             return None
+        if isinstance(self.weights, float) and P.is_dense and not P.repeats:
+            return TwoWay.of(P.mask, self.weights)
         return TwoWay.of(Plain.matrix(P, np.broadcast_to(self.weights, (P.size,))))
 
     def _eliminated(self, x: Array, accuracy: float) -> Effects:
@@ -383,12 +425,10 @@ class Observed:
         S is the matrix with the entries c_i q_ij e_j, q being `feasible`. `effects` are
         intercepts near the best ones, for the size of what rounding leaves of sums.
         """
-        w = self.weights
-        terms = w * entrywise(self.loss.conjugate, self.values, -1.0 * q / w)
-        found = -total(terms)
+        found, size = self._summed(self.loss.conjugate, q / (-1.0 * self.weights))
+        found *= -1.0
         if not math.isfinite(found):
             return -math.inf, 0.0
-        size = total(namespace(terms).abs(terms))
         if self.intercepts == "none":
             return found, 64 * DOUBLE * size
         sums = self._margins(q, self.zero())
@@ -401,16 +441,19 @@ class Observed:
             xp = namespace(q)
             left = total(xp.abs(sums.rows)) + total(xp.abs(sums.columns))
         extent = abs(effects.mean) + sum(arrays.largest(part) for part in effects[1:])
-        reach = 16.0 * (1.0 + extent + float(namespace(q).max(abs(self.values))))
+        plain = arrays.is_numpy(q)
+        size_y = arrays.largest(self.values) if plain else namespace(q).max(abs(self.values))
+        reach = 16.0 * (1.0 + extent + float(size_y))
         return found, 64 * DOUBLE * size + reach * left
 
     def predicted(self, X: LowRank, effects: Effects, rows: Any, columns: Any) -> Array:
         """Predictions at any positions, in host memory."""
         U, V = to_numpy(self._scaled(X.U * X.s, 0)), to_numpy(self._scaled(X.Vt.T, 1))
         count, rank = len(rows), int(U.shape[1])
+        low, high = (int(rows.min()), int(rows.max()) + 1) if count else (0, 0)
         least = FEWER if self.is_full() else FULL  # an array of all takes little more memory
-        if rank > THIN and count >= least * math.prod(self.shape):
-            found = np.asarray(entries_of(U @ V.T, rows, columns), dtype=float)
+        if rank > THIN and count >= least * (high - low) * self.shape[1]:
+            found = np.asarray(entries_of(U[low:high] @ V.T, rows - low, columns), dtype=float)
         else:
             found, piece = np.empty(count), max(1, PIECE // max(1, rank))
             for low in range(0, count, piece):

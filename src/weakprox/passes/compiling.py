@@ -23,6 +23,8 @@ from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 
+from weakprox.resources.memory import budget, room
+
 # kinds: modules with compiled passes
 DENSE, ENTRIES, CELLS = "compiled", "entries_compiled", "cells_compiled"
 COMPILED_FROM = 250_000  # entries from which compiled passes are faster
@@ -30,6 +32,7 @@ AT_ONCE = 200_000_000  # entries from which one run repays compilation
 REPAID = 6.0  # seconds of runs in NumPy after which compilation is repaid
 # The same for loading numba and stored passes (benchmarks/first_call.py).
 LOADED_AT_ONCE, LOADED = 16_000_000, 0.4
+COMPILER = 120 << 20  # bytes of numba and what it has compiled
 
 
 @dataclass
@@ -49,9 +52,11 @@ def chosen(entries: float = LOADED_AT_ONCE, kind: str = DENSE) -> bool:
     asked = os.environ.get("WEAKPROX_COMPILE", "auto")
     if asked in ("always", "never"):
         return asked == "always"
+    loaded = f"weakprox.passes.{kind}" in sys.modules
+    if not loaded and budget() is not None and room() < COMPILER:
+        return False  # numba itself would not fit
     if entries >= AT_ONCE or _spent >= REPAID:
         return True
-    loaded = f"weakprox.passes.{kind}" in sys.modules
     return (loaded or entries >= LOADED_AT_ONCE or _spent >= LOADED) and stored(kind)
 
 

@@ -93,6 +93,12 @@ def _gathered_sums(pointers, positions, values, out, low, high):  # type: ignore
 
 
 @compiled
+def _scattered_sums(columns, values, out):  # type: ignore[no-untyped-def]
+    for p in range(len(columns)):
+        out[columns[p]] += values[p]
+
+
+@compiled
 def _effects(pointers, columns, left, right, out, low, high):  # type: ignore[no-untyped-def]
     for i in range(low, high):
         for p in range(pointers[i], pointers[i + 1]):
@@ -141,6 +147,10 @@ def row_sums(P: Any, values: Vector) -> Vector:
 
 def column_sums(P: Any, values: Vector) -> Vector:
     """Sums of the values in each column."""
+    if P.is_dense:  # one thread, which reads the values in their order
+        out = np.zeros(P.shape[1])
+        _scattered_sums(P.columns, values, out)
+        return out
     out = np.empty(P.shape[1])
     share(
         _light(P, P.column_chunks),

@@ -106,10 +106,9 @@ class InFiles:
             pointers,
             columns,
             column_pointers,
-            rows,
-            order,
             np.empty(0),
             *self.chunks[b],
+            (rows, order),
         )
         return found, slice(low, high), part
 

@@ -7,10 +7,11 @@ SciPy; torch tensors by CUDA kernels or torch's own operations.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 from functools import cache, cached_property
 from types import ModuleType
-from typing import Any, Protocol
+from typing import Any, Protocol, cast
 
 import numpy as np
 from scipy.sparse import csr_array
@@ -19,6 +20,7 @@ from weakprox.linalg.arrays import Array, device_of, is_numpy, namespace, to_num
 from weakprox.passes import compiling
 
 CHUNKS = 256  # ranges of rows with about equally many entries, for threads
+DENSE = 0.25  # share of the entries from which arrays take little more memory than vectors
 SHARED_FROM = 1 << 13  # entries from which threads save more time than they cost
 PIECE = 1 << 22  # entries of the temporaries of a sampled product
 Index = np.ndarray[Any, np.dtype[Any]]
@@ -103,11 +105,10 @@ class Pattern:
     pointers: Any  # of rows
     columns: Any
     column_pointers: Any
-    rows_by_column: Any
-    by_column: Any
     reference: Any  # an empty array: namespace and device
     chunks: Index = field(repr=False)
     column_chunks: Index = field(repr=False)
+    sorted: tuple[Any, Any] | None = None  # rows and positions by columns; made on first use
 
     @property
     def size(self) -> int:
@@ -121,6 +122,43 @@ class Pattern:
         counts = self.pointers[1:] - self.pointers[:-1]
         rows = xp.arange(self.shape[0], dtype=self.columns.dtype, device=device_of(counts))
         return xp.repeat(rows, counts)
+
+    @cached_property
+    def _by_columns(self) -> tuple[Any, Any]:
+        """Rows in the order of columns, and the order."""
+        if self.sorted is not None:
+            return self.sorted
+        xp, columns = namespace(self.columns), self.columns
+        # rows stay ordered within a column; NumPy sorts short integers in linear time
+        short = is_numpy(columns) and self.shape[1] < 1 << 16
+        order = xp.argsort(xp.astype(columns, xp.uint16) if short else columns, stable=True)
+        return self.rows[order], xp.astype(order, columns.dtype)
+
+    @property
+    def rows_by_column(self) -> Any:
+        """Row of each position, in the order of columns."""
+        return self._by_columns[0]
+
+    @property
+    def by_column(self) -> Any:
+        """Positions in the order of columns."""
+        return self._by_columns[1]
+
+    @cached_property
+    def mask(self) -> Index:
+        """Which entries of the matrix have a position, as an array in host memory."""
+        ones = np.ones(self.size, dtype=bool)
+        return np.asarray(Plain.matrix(self, ones).toarray())
+
+    @cached_property
+    def repeats(self) -> bool:
+        """Whether an entry has several positions."""
+        return bool(self.size > np.count_nonzero(self.mask))
+
+    @property
+    def is_dense(self) -> bool:
+        """Whether so many entries have a position that arrays take little more than vectors."""
+        return self.size >= DENSE * math.prod(self.shape)
 
     @property
     def row_counts(self) -> Index:
@@ -171,8 +209,9 @@ class Pattern:
 
     def repeated(self, values: Array) -> tuple[float, float, int]:
         """Largest and smallest sum of values at one entry of the matrix, and the entries."""
-        xp, rows, columns = namespace(values), self.rows, self.columns
-        again = (rows[1:] == rows[:-1]) & (columns[1:] == columns[:-1])
+        xp, columns, starts = namespace(values), self.columns, self.pointers[1:-1]
+        again = columns[1:] == columns[:-1]
+        again[starts[(starts > 0) & (starts < self.size)] - 1] = False  # in the next row
         repeated = int(xp.sum(xp.astype(again, xp.int64)))
         if not repeated:
             return float(xp.max(values)), float(xp.min(values)), self.size
@@ -191,20 +230,14 @@ def pattern(rows: Any, columns: Any, shape: tuple[int, int]) -> tuple[Pattern, A
     kind: Any = xp.int32 if small else xp.int64
     order = _order(rows, columns, shape[1])
     rows, columns = rows[order], columns[order]
-    # rows stay ordered within a column; NumPy sorts short integers in linear time
-    short = is_numpy(columns) and shape[1] < 1 << 16
-    again = xp.argsort(xp.astype(columns, xp.uint16) if short else columns, stable=True)
     pointers, column_pointers = (
         _pointers(index, size) for index, size in ((rows, shape[0]), (columns, shape[1]))
     )
-    rows, columns = xp.astype(rows, kind), xp.astype(columns, kind)
     found = Pattern(
         shape,
         pointers,
-        columns,
+        xp.astype(columns, kind),
         column_pointers,
-        rows[again],
-        xp.astype(again, kind),
         xp.empty(0, dtype=xp.float64, device=device_of(rows)),
         _chunks(to_numpy(pointers)),
         _chunks(to_numpy(column_pointers)),
@@ -214,19 +247,23 @@ def pattern(rows: Any, columns: Any, shape: tuple[int, int]) -> tuple[Pattern, A
 
 def _pointers(index: Any, size: int) -> Any:
     """Return the position at which each row starts, in a sorted or unsorted list of rows."""
-    xp = namespace(index)
-    counts = (np if is_numpy(index) else xp).bincount(index, minlength=size)
+    xp, counts = namespace(index), cast(Any, 0)
+    for low in range(0, int(index.shape[0]), PIECE):  # NumPy converts indices to 64 bits
+        part = index[low : low + PIECE]
+        counts = counts + (np if is_numpy(index) else xp).bincount(part, minlength=size)
     first = xp.zeros(1, dtype=counts.dtype, device=device_of(counts))
     return xp.astype(xp.concat([first, xp.cumulative_sum(counts)]), xp.int64)
 
 
 def _order(rows: Any, columns: Any, width: int) -> Any:
-    """Return the order by rows, then by columns."""
-    xp = namespace(rows)
-    keys = xp.astype(rows, xp.int64) * width + columns
-    if bool(xp.all(keys[1:] >= keys[:-1])):
-        return xp.arange(int(rows.shape[0]), device=device_of(rows))
-    return xp.argsort(keys, stable=True)
+    """Return the order by rows, then by columns; a slice of all if they are in order."""
+    xp, size = namespace(rows), int(rows.shape[0])
+    for low in range(0, size, PIECE):
+        i, j = rows[low : low + PIECE + 1], columns[low : low + PIECE + 1]
+        fits = (i[1:] > i[:-1]) | ((i[1:] == i[:-1]) & (j[1:] >= j[:-1]))
+        if not bool(xp.all(fits)):
+            return xp.argsort(xp.astype(rows, xp.int64) * width + columns, stable=True)
+    return slice(None)
 
 
 def _chunks(pointers: Index) -> Index:

@@ -267,11 +267,12 @@ class Run:
             batch = loss.everything()
         self.meter.idle += time.perf_counter() - begun
         self.state = replace(self.state, batch=batch)
-        # A wrong loss fails here. One with a centre was checked before, and its short runs
-        # need no identity unless they are resumed.
+        # A wrong loss fails here. One with a centre or of observed entries was checked before,
+        # and its short runs need no identity unless they are resumed.
         given = self.state.first is not None or self.warm is not None
         kept = last is not None or self.keeper is not None
-        if kept or given or self.state.problem.of_loss.centre is None:
+        checked = self.state.problem.observed or self.state.problem.of_loss.centre
+        if kept or given or checked is None:
             self._identify()
         if last is not None and self.data != last.data:
             raise InputError("resume", "a run of another problem: other data", "the same")

@@ -33,8 +33,6 @@ from weakprox.resources.memory import (
 from weakprox.run.choose import chosen_for
 from weakprox.solvers.base import Method, array_bytes, thin_bytes
 
-COMPILER = 120 << 20  # bytes of numba and what it has compiled
-
 
 @dataclass(frozen=True)
 class Need:
@@ -138,7 +136,7 @@ def held_bytes(problem: Problem) -> int:
 def _compiler_bytes() -> int:
     """Return the bytes of numba, if it is installed and not loaded yet."""
     absent = "numba" in sys.modules or find_spec("numba") is None
-    return 0 if absent else COMPILER
+    return 0 if absent else compiling.COMPILER
 
 
 def left_for_arrays() -> int:

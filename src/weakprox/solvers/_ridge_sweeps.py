@@ -21,14 +21,16 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from weakprox.linalg import decompositions
-from weakprox.linalg.arrays import add_product
+from weakprox.linalg.arrays import add_product, gram
 from weakprox.linalg.lowrank import LowRank
 from weakprox.losses.filled import Filled, Matrix
 
-FIRST = 2  # sweeps for the first point: more save few steps
+FIRST = 2  # sweeps for the first point; one more if sweeps follow the steps
+ROWS = 256  # rows whose observed entries are multiplied at once
 RANK = 16  # largest number of factors of a sweep, whose cost grows with its square
 SPARE, POWERS = 4, 2  # further columns of the block that looks for factors, and its power steps
 STRONG = 2.0  # factors have singular values of the target above so many cut-offs
+REAL = 1.4  # the same after a regression on them, which takes more of the noise away
 FREE = 1e-6  # ridge of intercepts, over the number of their observations
 SPARSE = 1 / 3  # share of a row or column below which steps alone learn its factors slowly
 
@@ -41,16 +43,17 @@ class Side(NamedTuple):
     much a sweep gains, not where it ends.
     """
 
-    seen: Any  # ones at the observed entries of each kind of row, in float32
+    seen: Any  # which entries of each kind of row are observed
     kind: Any  # index of the kind of each row; None if there are about as many as rows
     free: bool  # whether rows have an intercept
 
     @classmethod
     def of(cls, seen: Any, *, free: bool) -> Side:
         """Find rows with the same entries."""
-        packed = np.packbits(seen > 0.0, axis=1)
-        keys = packed.view(f"V{packed.shape[1]}")[:, 0]
-        _, first, kind = np.unique(keys, return_index=True, return_inverse=True)
+        # rows are told apart by a hash: random numbers whose sums wrap around
+        packed = np.packbits(seen, axis=1).astype(np.uint64)
+        numbers = np.random.default_rng(0).integers(0, 1 << 64, packed.shape[1], np.uint64)
+        _, first, kind = np.unique(packed @ numbers, return_index=True, return_inverse=True)
         return (
             cls(seen, None, free)
             if 2 * len(first) > len(seen)
@@ -68,23 +71,33 @@ class Side(NamedTuple):
         Z = np.hstack([B, np.ones((len(B), 1))]) if self.free else B
         width = Z.shape[1]
         i, j = np.tril_indices(width)
-        low = Z.astype(np.float32)
-        sums = self.seen @ (low[:, i] * low[:, j])
-        G = np.empty((len(sums), width, width), np.float32)
-        G[:, i, j] = G[:, j, i] = sums
+        low = np.ascontiguousarray(Z.T, np.float32)
+        G = np.empty((width, width, len(self.seen)), np.float32)
+        G[i, j] = self._sums(low[i] * low[j])  # the lower triangle
         k = np.arange(rank)
-        G[:, k, k] += ridge
+        G[k, k] += ridge
         if self.free:
-            G[:, rank, rank] = np.maximum(G[:, rank, rank] * (1.0 + FREE), FREE)
+            G[rank, rank] = np.maximum(G[rank, rank] * (1.0 + FREE), FREE)
         along = R @ Z
         along[:, :rank] -= ridge * A
-        if self.kind is None:
-            step = np.linalg.solve(G, along[:, :, None].astype(np.float32))[:, :, 0]
-        else:
-            step = np.einsum("nij,nj->ni", np.linalg.inv(G)[self.kind], along)
+        step = _solved(G, along.T.astype(np.float32), self.kind).T
         if not np.isfinite(step).all():
             raise np.linalg.LinAlgError("regressions are singular to rounding")
         return A + step[:, :rank], step, Z
+
+    def _sums(self, products: Any) -> Any:
+        """Sums of products over the observed entries of each kind of row, in blocks."""
+        seen = self.seen
+        if seen.flags.c_contiguous:
+            starts = range(0, len(seen), ROWS)
+            parts = [products @ seen[i : i + ROWS].T.astype(np.float32) for i in starts]
+            return np.concatenate(parts, axis=1)
+        columns = seen.T  # the transpose of an array
+        starts = range(0, len(columns), ROWS)
+        parts = [
+            products[:, i : i + ROWS] @ columns[i : i + ROWS].astype(np.float32) for i in starts
+        ]
+        return np.sum(parts, axis=0)
 
 
 @dataclass(frozen=True, eq=False)
@@ -102,9 +115,9 @@ class RidgeSweeps:
     @cached_property
     def sides(self) -> tuple[Side, Side]:
         """Rows and columns of the array."""
-        seen = self.filled.seen(np.float32)
+        seen = self.filled.seen
         rows = Side.of(seen, free=self.filled.by_rows)
-        return rows, Side.of(np.ascontiguousarray(seen.T), free=self.filled.by_columns)
+        return rows, Side.of(seen.T, free=self.filled.by_columns)
 
     @property
     def needed(self) -> bool:
@@ -113,24 +126,23 @@ class RidgeSweeps:
         least = min(float(long.min()) ** 2 / d, float(short.min()) ** 2 / m)
         return bool(least < SPARSE)
 
-    def strong(self, s: Matrix) -> int:
+    def strong(self, s: Matrix, level: float = STRONG) -> int:
         """How many of these singular values of targets belong to factors of a sweep."""
-        return min(RANK, self.cap or RANK, int((s > STRONG * self.cut).sum()))
+        return min(RANK, self.cap or RANK, int((s > level * self.cut).sum()))
 
-    def swept(
-        self, A: Matrix, B: Matrix, R: Matrix, *, again: bool = False
-    ) -> tuple[Matrix, Matrix]:
-        """Return the factors after a sweep. R has their residuals, and is overwritten.
+    def swept(self, A: Matrix, B: Matrix, R: Matrix) -> tuple[Matrix, Matrix, Matrix, Matrix]:
+        """Return the factors after a sweep, and the steps of intercepts of rows and columns.
 
-        With `again`, R then has the residuals of the new factors, for another sweep.
+        R contains the residuals, and is overwritten by those after the sweep.
         """
         rows, columns = self.sides
+        rank = A.shape[1]
         A, step, Z = rows.regressed(R, A, B, self.cut)
         self._moved(R, step, Z)
-        B, step, Z = columns.regressed(R.T, B, A, self.cut)
-        if again:
-            self._moved(R, Z, step)
-        return A, B
+        B, other, Z = columns.regressed(R.T, B, A, self.cut)
+        self._moved(R, Z, other)
+        a, b = (x[:, rank] if x.shape[1] > rank else np.zeros(len(x)) for x in (step, other))
+        return A, B, a, b
 
     def _moved(self, R: Matrix, left: Matrix, right: Matrix) -> None:
         """Subtract what left times right' has at the observed entries."""
@@ -143,28 +155,73 @@ class RidgeSweeps:
         None if no factor is strong, or if the regressions are singular to rounding.
         """
         Y = self.filled.values
-        B = _block(Y)
-        _, s, Vt = decompositions.svd(Y @ B)
-        rank = self.strong(s)
+        B, s = _leading(Y)
+        rank = min(self.strong(s), max(1, int((s > _edge(Y, s)).sum())))
         if rank == 0:
             return None
-        A, B = np.zeros((len(Y), rank)), (B @ Vt[:rank].T) * np.sqrt(s[:rank])
+        A, B = np.zeros((len(Y), rank)), B[:, :rank] * np.sqrt(s[:rank])
         R = Y.copy()
         try:
-            for _ in range(FIRST):
-                A, B = self.swept(A, B, R, again=True)
+            for _ in range(FIRST + self.needed):
+                A, B, *_ = self.swept(A, B, R)
+                V = _factored(A, B)
+                # some factors of an array with zeros in its holes come from the holes alone
+                rank = self.strong(V.s + self.cut, REAL)
+                roots = np.sqrt(V.s)
+                A, B = V.U * roots, V.Vt.T * roots
+                if rank < V.rank:
+                    self._moved(R, -A[:, rank:], B[:, rank:])
+                    A, B, V = A[:, :rank], B[:, :rank], V.leading(rank)
         except np.linalg.LinAlgError:
             return None
-        (Q, left), (P, right) = np.linalg.qr(A), np.linalg.qr(B)
-        U, s, Vt = decompositions.svd(left @ right.T)
-        return LowRank(Q @ U, s, Vt @ P.T)
+        return V if rank else None
 
 
-def _block(Y: Matrix) -> Matrix:
-    """Orthonormal columns near the leading right singular vectors of Y."""
+def _factored(A: Matrix, B: Matrix) -> LowRank:
+    """A B' by its singular values."""
+    (Q, left), (P, right) = np.linalg.qr(A), np.linalg.qr(B)
+    U, s, Vt = decompositions.svd(left @ right.T)
+    return LowRank(Q @ U, s, Vt @ P.T)
+
+
+def _leading(Y: Matrix) -> tuple[Matrix, Matrix]:
+    """Columns near the leading right singular vectors of Y, in float32, and its values."""
     width = min(RANK + SPARE, Y.shape[1])
+    unit = max(float(Y.max()), -float(Y.min())) or 1.0
+    low = np.multiply(Y, 1.0 / unit, dtype=np.float32, casting="same_kind")
     # any block is enough: its product with Y separates strong factors from weak ones
-    B = np.random.default_rng(0).standard_normal((Y.shape[1], width))
+    B = np.random.default_rng(0).standard_normal((Y.shape[1], width), np.float32)
     for _ in range(POWERS):
-        B = np.linalg.qr(Y.T @ (Y @ B))[0]
-    return B
+        B = np.linalg.qr(low.T @ (low @ B))[0]
+    squares, turn = decompositions.eigh(gram(low @ B))
+    return B @ turn[:, ::-1], unit * np.sqrt(np.maximum(squares[::-1], 0.0))
+
+
+def _edge(Y: Matrix, s: Matrix) -> float:
+    """The largest singular value of noise of the size of what these values leave of Y."""
+    m, d = Y.shape
+    rest = max(0.0, float(np.vdot(Y, Y)) - float(s @ s))
+    return float(np.sqrt(rest / (m * d)) * (np.sqrt(m) + np.sqrt(d)))
+
+
+def _solved(G: Any, right: Any, kind: Any) -> Any:
+    """Solve a small definite system for each row, all at once, by elimination.
+
+    G has the lower triangles of the matrices of each kind of row, which are overwritten, and
+    `right` a column for each row. Both have the entries of all rows next to each other:
+    there are many more rows than equations. If a matrix is singular to rounding, the result
+    is not finite.
+    """
+    width, x = len(G), right
+    with np.errstate(all="ignore"):
+        for k in range(width):
+            G[k + 1 :, k] /= G[k, k]
+            for i in range(k + 1, width):
+                G[i, k + 1 : i + 1] -= (G[i, k] * G[k, k]) * G[k + 1 : i + 1, k]
+        L = G if kind is None else G[:, :, kind]
+        for k in range(width):
+            x[k + 1 :] -= L[k + 1 :, k] * x[k]
+        for k in reversed(range(width)):
+            x[k] /= L[k, k]
+            x[k] -= np.einsum("in,in->n", L[k + 1 :, k], x[k + 1 :])
+    return x

@@ -9,9 +9,10 @@ A step maps a fill (entries in the holes and intercepts) to that of the proximal
 that after a sweep of ridge regressions on its strong factors if some row or column has few
 entries (`_ridge_sweeps.py`). From a first point near the solution the rank hardly changes, the
 map is smooth, and steps have Anderson's acceleration (Walker & Ni, 2011): the next fill is the
-combination of the last ones whose residuals cancel best. If that raises f, the step is repeated
-from the last image. The first steps from X = 0 have momentum instead (Beck & Teboulle, 2009),
-with restarts by the gradient (O'Donoghue & Candes, 2015).
+combination of the last ones whose residuals cancel best. Steps are lengthened by the inverse of
+the share of observed entries, which is about the share of their error that holes move by. If f
+rises, the step is repeated from the last image. The first steps from X = 0 have momentum
+instead (Beck & Teboulle, 2009), with restarts by the gradient (O'Donoghue & Candes, 2015).
 """
 
 from __future__ import annotations
@@ -23,15 +24,15 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 
 from weakprox.certificates.cells import estimate
-from weakprox.certificates.observed import ObservedDual
-from weakprox.linalg.arrays import DOUBLE, SHARED, Array, add_product, multiply, wide
-from weakprox.linalg.decompositions import eigh, eigvalsh, lstsq, orthonormaliser, svd
+from weakprox.certificates.observed import ObservedDual, whole_norm
+from weakprox.linalg.arrays import DOUBLE, SHARED, Array, multiply, wide
+from weakprox.linalg.decompositions import eigh, lstsq, orthonormaliser, svd
 from weakprox.linalg.gram_svd import squared
 from weakprox.linalg.lowrank import LowRank
 from weakprox.linalg.threads import all_threads
 from weakprox.losses.cells import Sums
 from weakprox.losses.filled import Filled
-from weakprox.losses.observed import Effects, Observed
+from weakprox.losses.observed import Effects
 from weakprox.passes import ValueForm
 from weakprox.problem import Problem
 from weakprox.protocols import Candidate, DualPoint
@@ -42,6 +43,7 @@ from weakprox.solvers.factored_proximal import FactoredProximal
 
 WITH_MOMENTUM = 10  # steps from X = 0 before Anderson's acceleration, until the rank settles
 HISTORY = 10  # earlier steps that are combined: 5 take a quarter more steps, 20 save a tenth
+LONGEST = 2.0  # steps are at most so many times as long: beyond, they need not converge
 DAMPED = 1e-10  # of the squares of residuals: keeps their combination determined
 SPARE, QUARTER = 16, 4  # columns of a block beside the rank: at least so many, and a share
 CROWDED = 0.75  # of the cut-off: larger values beyond a block need more than one power step
@@ -49,8 +51,8 @@ SETTLED = 20  # steps after which the target changes so little that one is enoug
 BLOCK = 0.5  # of the columns: wider blocks cost as much as all eigenvectors
 DIGITS = 1e6  # squares of values that are kept, in units of rounding of the largest
 SLOW = 150  # steps without an estimate of the gap, or a smaller one, after which it gives up
-SOONEST, LATEST = 1, 16  # steps between estimates of the gap
-SOON = 4  # share of the steps so far that may pass between estimates
+LATEST = 16  # most steps between estimates of the gap
+REACH, SWEPT = 0.1, 0.02  # first guesses of `Memory.reach`: without sweeps, and with them
 ROUNDING = 1e-9  # of f: what rounding may add to it in a sweep
 
 
@@ -65,7 +67,7 @@ class Memory:
     rank: int = 0
     momentum: float = 1.0  # zero if the first point was near the solution
     residuals: tuple[Array, ...] = ()  # differences of residuals of steps, over `Filled.unit`
-    images: tuple[Array, ...] = ()  # differences of images
+    images: tuple[Array, ...] = ()  # differences of images, moved on by the relaxation
     squares: Array | None = None  # inner products of the former
     rest: Array | None = None  # residual of the last step
     block: Array | None = None  # of the next decomposition; None if it must be complete
@@ -75,8 +77,8 @@ class Memory:
     last: float = math.inf  # f at V
     value: float = math.inf  # best value seen
     gap: float = math.inf
-    due: int = 0  # step after which the gap is estimated
     tried: int = 0  # step of the last estimate
+    reach: float | None = None  # that gap over the norms of the point and of the step
     progress: int = 0  # step that last improved the gap by a hundredth
     cut: bool = False  # whether the cap on the rank left triplets out
 
@@ -93,8 +95,8 @@ class FilledProximal(GapDriven):
     G is a `Completion` with squared errors, each entry observed once at most and a quarter of
     them at least, without weights, scaling or ridge. R is zero, and h is `NuclearNorm` or
     `NuclearBall`. The shorter side of X has at most 2000 entries. Memory is that of about 15
-    arrays of the size of X. It is the default for such problems if decompositions of an array
-    cost less than products with a sparse matrix: for small and for long, narrow matrices.
+    arrays of the size of X. It is the default for such problems if few decompositions of an
+    array cost less than many products with a sparse matrix: unless the shorter side is long.
     `FactoredProximal` takes over if the gap falls slowly.
 
     Parameters
@@ -151,7 +153,8 @@ class FilledProximal(GapDriven):
         assert form is not None
         x = data.entries(memory.V)
         effects = data.fitted(x)
-        return _dual(data, form, data.dual(x, effects), effects)  # type: ignore[return-value]
+        q = data.feasible(data.dual(x, effects), np.broadcast_to(data.weights, x.shape))
+        return ObservedDual(data, q, form, None, effects)  # type: ignore[return-value]
 
     def step(self, problem: Problem, memory: Memory, tools: Tools) -> Memory:
         """Make a stretch of steps."""
@@ -164,9 +167,9 @@ class FilledProximal(GapDriven):
             state, residuals = steps.step(state, k)
             aim = tools.accuracy(state.value)
             dual: Any = None
-            if residuals is not None and k > state.due and before - state.last <= aim:
-                state = steps.judged(state, residuals.q, k, aim)
-                dual = steps.dual(residuals) if state.gap <= aim and state.tried == k else None
+            still = before - state.last <= aim
+            if residuals is not None and still and steps.due(state, k, aim):
+                state, dual = steps.judged(state, residuals, k, aim)
             residuals = None  # frees their array before the next one is made
             gap = state.gap if state.tried == k else math.nan
             tools.tick(_candidate(state, k, dual, gap))
@@ -177,9 +180,9 @@ class FilledProximal(GapDriven):
 
 
 class Residuals(NamedTuple):
-    """Residuals of a point, and its fill."""
+    """Residuals of a point without intercepts, as `Filled.after` leaves them, and its fill."""
 
-    q: Array  # the dual point, as an array
+    R: Array
     fill: Array
 
 
@@ -229,21 +232,18 @@ class Steps:
         T = filled.target(state.fill, self._array())
         left, s, right, block, cut = self.proximal(T, state)
         X = multiply(left, right.T, self._array())
-        strong, moved = self._strong(s), None
-        if strong:
-            moved = T  # done with
-            np.copyto(moved, X)
         fill, smooth = filled.after(X)
         U = left / np.where(s > 0.0, s, 1.0)
         V = filled.point(LowRank(U, s, right.T))
         f = smooth + self._h(s)
         found: dict[str, Any] = {"block": block, "rank": V.rank, "done": k, "cut": cut}
-        if state.images and f > state.last * (1.0 + 4.0 * DOUBLE):
+        if state.rest is not None and f > state.last * (1.0 + 4.0 * DOUBLE):
             # the combination was a bad one: the next step is made from the last image
             forgotten: dict[str, Any] = {"residuals": (), "images": (), "squares": None}
             return replace(state, **found, **forgotten, rest=None, fill=state.image), None
-        residuals = Residuals(filled.residual(X, fill), fill)
-        image = fill if moved is None else self._swept(moved, U, s, right, strong, residuals)
+        image, residuals = fill, Residuals(X, fill)
+        if strong := self._strong(s):
+            image = self._swept(T, U, s, right, strong, residuals)
         found |= {"V": V, "last": f, "value": min(f, state.value), "image": image}
         if state.momentum and k <= WITH_MOMENTUM:
             found |= self._with_momentum(state, image)
@@ -257,25 +257,26 @@ class Steps:
             return 0
         return self.sweeps.strong(s + self.sweeps.cut)
 
-    def _swept(self, X: Any, U: Any, s: Any, V: Any, strong: int, residuals: Residuals) -> Any:
+    def _swept(self, R: Any, U: Any, s: Any, V: Any, strong: int, residuals: Residuals) -> Any:
         """The fill of X = U diag(s) V' after a sweep over its strong factors.
 
-        It is that of X if f does not fall, because of rounding. X is overwritten.
+        It is that of X if f does not fall, because of rounding. The array R is overwritten.
         """
         assert self.sweeps is not None
         filled, roots = self.filled, np.sqrt(s[:strong])
         A, B = U[:, :strong] * roots, V[:, :strong] * roots
+        np.copyto(R, residuals.R)
+        R = filled.residual(R, residuals.fill)
+        before = 0.5 * filled.weight * float(np.vdot(R, R)) + self._h(s)
         try:
-            R = np.divide(residuals.q, filled.weight, out=self._array())
-            left, right = self.sweeps.swept(A, B, R)
+            left, right, rows, columns = self.sweeps.swept(A, B, R)
         except np.linalg.LinAlgError:
             return residuals.fill
-        add_product(X, np.hstack([left, -A]), np.hstack([right, B]))
-        fill, smooth = filled.after(X)
+        change = np.hstack([left, -A]), np.hstack([right, B])
+        fill, smooth = filled.moved(residuals.fill, *change, rows, columns, R)
         norms = float(np.vdot(left, left)) + float(np.vdot(right, right))
         # a bound on f, as half of the squared norms of factors is at least a nuclear norm
         after = smooth + self.form.lam * (0.5 * norms + float(s[strong:].sum()))
-        before = 0.5 * float(np.vdot(residuals.q, residuals.q)) / filled.weight + self._h(s)
         return fill if after <= before * (1.0 + ROUNDING) else residuals.fill
 
     def _with_momentum(self, state: Memory, image: Any) -> dict[str, Any]:
@@ -290,11 +291,14 @@ class Steps:
     def _combined(self, state: Memory, image: Any) -> dict[str, Any]:
         """The combination of the last images whose residuals cancel best."""
         rest = image - state.fill
+        beyond = self._relaxation - 1.0
+        fill = image + beyond * rest
         if state.rest is None:
-            return {"fill": image, "rest": rest}
+            return {"fill": fill, "rest": rest}
         unit = self.filled.unit
         residuals = (*state.residuals, _short(rest, unit, state.rest))[-HISTORY:]
-        images = (*state.images, _short(image, unit, state.image))[-HISTORY:]
+        images = (*state.images, _short(fill, unit, state.image + beyond * state.rest))
+        images = images[-HISTORY:]
         n = len(residuals)
         G = np.zeros((n, n))
         if state.squares is not None:
@@ -303,7 +307,6 @@ class Steps:
         short = _short(rest, unit)
         across = np.array([float(np.vdot(one, short)) for one in residuals])
         weights = lstsq(G + DAMPED * np.trace(G) * np.eye(n), across)
-        fill = image.copy()
         for weight, one in zip(weights, images, strict=True):
             fill -= (weight * unit) * one
         return {
@@ -313,6 +316,15 @@ class Steps:
             "images": images,
             "squares": G,
         }
+
+    @property
+    def _relaxation(self) -> float:
+        """Length of a step, in units of its own.
+
+        A proximal step moves the entries in holes by a share of their error that is about that
+        of the observed entries, if those are spread evenly.
+        """
+        return min(LONGEST, 1.0 / self.filled.share)
 
     # decompositions
 
@@ -349,43 +361,52 @@ class Steps:
 
     # the gap
 
-    def judged(self, state: Memory, q: Any, k: int, aim: float) -> Memory:
-        """Return the state with an estimate of the gap from the dual point of its point."""
+    def judged(
+        self, state: Memory, residuals: Residuals, k: int, aim: float
+    ) -> tuple[Memory, ObservedDual | None]:
+        """Return the state with the gap of its dual point, and that if the gap is the aim.
+
+        The residuals are overwritten.
+        """
         filled = self.filled
+        q = filled.dual(filled.residual(*residuals))
         along = float(np.vdot(q, filled.values))
         square = float(np.vdot(q, q)) / filled.weight
-        with all_threads(int(q.shape[1])):
-            norm = math.sqrt(max(0.0, float(eigvalsh(squared(q))[-1])))
+        norm = whole_norm(q)
         sums = Sums(0.5 * square, along - square, square)
         gap = max(0.0, state.last - estimate(self.form, sums, norm))
-        rate = 0.0
-        if math.isfinite(state.gap) and gap < state.gap and gap > 0.0:
-            rate = math.log10(state.gap / gap) / (k - state.tried)
-        wait = float(SOONEST)
-        if gap > aim > 0.0 and rate > 0.0:
-            latest = min(LATEST, SOONEST + k // SOON)  # early rates say little
-            wait = min(max(0.7 * math.log10(gap / aim) / rate, SOONEST), latest)
+        size, reach = self._size(state), state.reach
+        if size > 0.0:
+            reach = gap / size
         progress = k if gap < 0.99 * state.gap else state.progress
         least, strict = min(gap, state.gap), state.strict or (k > SETTLED and gap >= state.gap)
-        return replace(
-            state, gap=least, tried=k, due=k + int(wait) - 1, progress=progress, strict=strict
-        )
+        dual = None
+        if gap <= aim:
+            effects = filled.effects(residuals.fill)
+            dual = ObservedDual(filled.data, filled.entries(q), self.form, None, effects, norm)
+        after: dict[str, Any] = {"reach": reach, "progress": progress, "strict": strict}
+        return replace(state, gap=least, tried=k, **after), dual
 
-    def dual(self, residuals: Residuals) -> ObservedDual:
-        """The dual point of these residuals."""
-        filled = self.filled
-        q, effects = filled.entries(residuals.q), filled.effects(residuals.fill)
-        return _dual(filled.data, self.form, q, effects)
+    def _size(self, state: Memory) -> float:
+        """Norm of the last step times the nuclear norm of the point; zero if it is unknown.
+
+        The dual point of a proximal point exceeds its largest norm by what the step changes in
+        the holes, so the gap is a share of this, which changes little between steps.
+        """
+        rest: Any = state.rest
+        return 0.0 if rest is None else math.sqrt(np.vdot(rest, rest)) * float(state.V.s.sum())
+
+    def due(self, state: Memory, k: int, aim: float) -> bool:
+        """Whether the gap is likely to be the aim, or has not been estimated for long."""
+        size, guess = self._size(state), state.reach
+        if guess is None:
+            guess = SWEPT if self.sweeps is not None and self.sweeps.needed else REACH
+        late = k - state.tried >= LATEST
+        return late or size == 0.0 or guess * size <= aim
 
     def effects(self, V: LowRank) -> Effects:
         """The best intercepts at a point."""
         return self.filled.effects(self.filled.after(self.filled.point(V).dense())[0])
-
-
-def _dual(data: Observed, form: ValueForm, q: Any, effects: Effects) -> ObservedDual:
-    """A feasible dual point near q, one number for each observation."""
-    q = data.feasible(q, np.broadcast_to(data.weights, q.shape))
-    return ObservedDual(data, q, form, None, effects)
 
 
 def _power_step(T: Any, block: Any) -> tuple[Any, Any, Any] | None:

@@ -10,6 +10,7 @@ from weakprox.linalg import LowRank
 from weakprox.linalg.arrays import to_numpy
 from weakprox.losses import Completion, Huber
 from weakprox.losses.entry_losses import entry_loss
+from weakprox.passes import compiling
 
 X = numbers(*SHAPE, seed=90)
 by_backend = pytest.mark.parametrize("backend", DOUBLE, ids=lambda b: b.name)
@@ -257,3 +258,53 @@ def test_predictions_at_some_positions_are_those_of_the_product(share, rank, mon
     effects = loss.effects(X)
     whole = X.dense() + effects.mean + effects.rows[:, None] + effects.columns
     assert np.allclose(loss.observed().predicted(X, effects, i, j), whole[i, j])
+
+
+@pytest.mark.parametrize("repeats", [False, True])
+@pytest.mark.parametrize("shape", [(600, 12), (12, 30)])
+def test_most_entries_are_picked_from_blocks_of_products(shape, repeats):
+    rng = np.random.default_rng(0)
+    rows, cols = np.nonzero(rng.random(shape) < 0.7)
+    if repeats:
+        rows, cols = np.append(rows, rows[:5]), np.append(cols, cols[:5])
+    data = Completion(rows, cols, np.ones(len(rows)), shape).observed()
+    U, V = rng.standard_normal((shape[0], 10)), rng.standard_normal((shape[1], 10))
+    wanted = (U @ V.T)[data.pattern.rows, data.pattern.columns]
+    assert data.is_full()
+    assert data.sampled(U, V) == pytest.approx(wanted)
+    for compiled in (False, True):
+        with compiling.passes(compiled):
+            sums = data.pattern.column_sums(wanted)
+            assert sums == pytest.approx(np.bincount(data.pattern.columns, wanted))
+
+
+def test_observations_in_order_are_copied():
+    """The caller may change the arrays afterwards."""
+    rows, cols = np.repeat(np.arange(4), 3).astype(np.int32), np.tile(np.arange(3), 4)
+    values, cols = np.ones(12), cols.astype(np.int32)
+    loss = Completion(rows, cols, values, (4, 3))
+    rows[:], cols[:], values[:] = 0, 0, 5.0
+    assert loss.value(np.zeros((4, 3)), loss.everything()) == 6.0
+    assert loss.observed().pattern.columns.tolist() == [0, 1, 2] * 4
+
+
+def test_columns_are_sorted_on_first_use():
+    loss = Completion(ROWS, COLS, OBSERVED, SHAPE)
+    P = loss.observed().pattern
+    assert "_by_columns" not in vars(P)
+    B = numbers(SHAPE[0], 2, seed=3)
+    S = scipy.sparse.coo_array((OBSERVED, (ROWS, COLS)), shape=SHAPE)
+    assert P.transpose_times(loss.observed().values, B) == pytest.approx(S.T @ B)
+    assert P.columns[P.by_column].tolist() == sorted(COLS)
+
+
+def test_intercepts_at_the_last_value_are_kept(monkeypatch):
+    loss = Completion(ROWS, COLS, OBSERVED, SHAPE, intercepts="both")
+    V = LowRank(numbers(SHAPE[0], 1, seed=4), np.ones(1), numbers(1, SHAPE[1], seed=5))
+    data, other = loss.observed(), V.leading(1)
+    assert data.valued(V) == pytest.approx(loss.value(V.dense(), loss.everything()))
+    wanted = loss.effects(other)
+    monkeypatch.setattr(type(data), "fitted", None)
+    assert loss.effects(V).rows == pytest.approx(wanted.rows)
+    with pytest.raises(TypeError):
+        loss.effects(other)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.sparse import csr_array
 
-from weakprox.losses import Completion
+from weakprox.losses import Completion, two_way
 from weakprox.losses.two_way import TwoWay
 
 
@@ -25,13 +25,28 @@ def test_solves_the_normal_equations(shape, full):
     rng = np.random.default_rng(0)
     seen = rng.random(shape) < 0.8 if full else separate_parts(shape)
     W = seen * rng.uniform(0.5, 2.0, shape)
-    two_way = TwoWay.of(csr_array(W))
-    assert isinstance(two_way.W, np.ndarray) == full
+    found_way = TwoWay.of(csr_array(W))
+    assert isinstance(found_way.W, np.ndarray) == full
     a, b = rng.standard_normal(shape[0]), rng.standard_normal(shape[1])
     rows, columns = W.sum(axis=1) * a + W @ b, W.T @ a + W.sum(axis=0) * b
-    found, other = two_way.solved(rows, columns)
+    found, other = found_way.solved(rows, columns)
     assert W.sum(axis=1) * found + W @ other == pytest.approx(rows)
     assert W.T @ found + W.sum(axis=0) * other == pytest.approx(columns)
+
+
+@pytest.mark.parametrize("small", [0, 1 << 20])
+@pytest.mark.parametrize("shape", [(600, 7), (7, 600), (8, 8)])
+def test_booleans_stand_for_equal_weights(shape, small, monkeypatch):
+    monkeypatch.setattr(two_way, "SMALL", small)
+    rng = np.random.default_rng(3)
+    seen = rng.random(shape) < 0.7
+    seen[0] = False
+    by_mask, by_weights = TwoWay.of(seen, 0.3), TwoWay.of(csr_array(0.3 * seen))
+    assert (by_mask.W.dtype == bool) == (small == 0)
+    R = 0.3 * seen * rng.standard_normal(shape)
+    sums = R.sum(axis=1), R.sum(axis=0)
+    for one, other in zip(by_mask.solved(*sums), by_weights.solved(*sums), strict=True):
+        assert one == pytest.approx(other)
 
 
 @pytest.mark.parametrize("shape", [(9, 7), (7, 9)])

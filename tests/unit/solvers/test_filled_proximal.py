@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import weakprox as wp
+from weakprox.certificates.observed import whole_norm
 from weakprox.linalg import LowRank
 from weakprox.losses import Completion
 from weakprox.losses.filled import Filled
@@ -175,7 +176,8 @@ def test_fills_know_the_point():
     assert mine.mean == pytest.approx(effects.mean)
     assert np.allclose(mine.rows, effects.rows)
     assert np.allclose(mine.columns, effects.columns)
-    assert np.allclose(filled.residual(X, fill).T, data.full(data.dual(x, effects)))
+    q = filled.dual(filled.residual(X, fill))
+    assert np.allclose(q.T, data.full(data.dual(x, effects)))
 
 
 def test_what_is_no_squared_error_of_most_entries_is_refused():
@@ -193,12 +195,72 @@ def test_what_is_no_squared_error_of_most_entries_is_refused():
     assert not FilledProximal.applies(wp.Problem(twice, None, NuclearNorm(1.0)))
 
 
+def test_it_is_the_default_for_square_panels():
+    given = problem((150, 150), lam=8.0)
+    result = wp.minimize(given, tol=1e-6)
+    other = wp.minimize(given, FactoredProximal(), tol=1e-6)
+    assert result.solver == "FilledProximal"
+    assert 2 * result.counts.svds < other.counts.svds
+
+
 def test_it_can_be_asked_for_where_it_is_not_the_default():
     rng = np.random.default_rng(0)
-    M = rng.standard_normal((150, 2)) @ rng.standard_normal((2, 150))
-    M[rng.random(M.shape) < 0.5] = np.nan
+    M = rng.standard_normal((500, 2)) @ rng.standard_normal((2, 500))
+    M[rng.random(M.shape) < 0.73] = np.nan
     given = wp.Problem(Completion.from_dense(M), None, NuclearNorm(20.0))
     assert wp.minimize(given).solver == "FactoredProximal"
     result = wp.minimize(given, FilledProximal())
     assert result.certified
     assert result.solver == "FilledProximal"
+
+
+def test_relaxed_steps_save_steps_where_many_entries_are_missing(monkeypatch):
+    given = problem((120, 60), share=0.55, lam=6.0)
+    relaxed = wp.minimize(given, tol=1e-7)
+    assert Filled.of(given.observed).share == pytest.approx(given.loss.n_terms / 7200)
+    monkeypatch.setattr(filled_proximal, "LONGEST", 1.0)
+    plain = wp.minimize(given, tol=1e-7)
+    assert relaxed.value == pytest.approx(plain.value, rel=2e-7)
+    assert relaxed.counts.svds < plain.counts.svds
+
+
+def test_a_gap_is_estimated_once_it_is_likely_to_be_small(monkeypatch):
+    given, tried = problem((120, 60), lam=6.0), []
+    judged = Steps.judged
+
+    def counted(self, state, residuals, k, aim):
+        tried.append(k)
+        return judged(self, state, residuals, k, aim)
+
+    monkeypatch.setattr(Steps, "judged", counted)
+    result = wp.minimize(given, tol=1e-9)
+    assert result.certified
+    assert 2 * len(tried) < result.counts.svds
+
+
+@pytest.mark.parametrize("unit", [1e-200, 1e-3, 1e200])
+def test_bounds_on_norms_of_tiny_and_huge_arrays(unit):
+    S = np.random.default_rng(0).standard_normal((9, 14))
+    norm = np.linalg.norm(S, 2)
+    assert norm <= whole_norm(unit * S) / unit <= norm * (1 + 1e-12)
+    assert whole_norm(0.0 * S) == 0.0
+
+
+def test_fills_after_a_change_of_the_point():
+    given = problem((300, 17))
+    rng, filled = np.random.default_rng(5), Filled.of(given.observed)
+    shape = filled.values.shape
+    X, left, right = rng.standard_normal(shape), rng.standard_normal((300, 2)), np.ones((17, 2))
+    rows, columns = rng.standard_normal(shape[0]), rng.standard_normal(shape[1])
+    fill, _ = filled.after(R := X.copy())
+    R = filled.residual(R, fill)
+    R -= left @ right.T + rows[:, None] + columns
+    R.reshape(-1)[filled.holes] = 0.0
+    wanted, value = filled.after(X + left @ right.T)
+    found, other = filled.moved(fill, left, right, rows, columns, R)
+    assert other == pytest.approx(value)
+    mine, theirs = filled.effects(found), filled.effects(wanted)
+    assert np.allclose(mine.rows, theirs.rows)
+    assert np.allclose(mine.columns, theirs.columns)
+    count = len(filled.holes)
+    assert np.allclose(found[:count], wanted[:count])

@@ -6,7 +6,7 @@ import pytest
 import weakprox as wp
 from weakprox.losses import Completion
 from weakprox.losses.filled import Filled
-from weakprox.solvers._ridge_sweeps import RidgeSweeps, Side
+from weakprox.solvers._ridge_sweeps import RidgeSweeps, Side, _solved
 from weakprox.solvers.filled_proximal import Steps
 
 
@@ -31,7 +31,7 @@ def first_point(filled, cut):
 @pytest.mark.parametrize("kinds", [9, 3])
 def test_rows_solve_ridge_regressions(free, kinds):
     rng = np.random.default_rng(1)
-    seen = (rng.random((kinds, 7)) < 0.7).astype(np.float32)[np.arange(9) % kinds]
+    seen = (rng.random((kinds, 7)) < 0.7)[np.arange(9) % kinds]
     R = rng.standard_normal((9, 7)) * seen
     A, B = rng.standard_normal((9, 2)), rng.standard_normal((7, 2))
     side = Side.of(seen, free=free)
@@ -39,7 +39,7 @@ def test_rows_solve_ridge_regressions(free, kinds):
     after, step, Z = side.regressed(R, A, B, 0.5)
     assert Z.shape == (7, 2 + free)
     for i in range(9):
-        at = seen[i] > 0.0
+        at = seen[i]
         ridge = np.diag([0.5, 0.5, 0.0][: Z.shape[1]])
         own = np.concatenate([A[i], [0.0] * free])
         right = Z[at].T @ R[i, at] - ridge @ own
@@ -69,7 +69,7 @@ def test_sweeps_leave_a_solution_as_it_is(shape, intercepts):
     fill, _ = steps.filled.after(X := V.dense())
     roots, strong = np.sqrt(V.s), steps.sweeps.strong(V.s + 8.0)
     A, B = ((F * roots)[:, :strong] for F in (V.U, V.Vt.T))
-    left, right = steps.sweeps.swept(A, B, steps.filled.residual(X, fill))
+    left, right, *_ = steps.sweeps.swept(A, B, steps.filled.residual(X, fill))
     assert strong >= 2
     assert np.linalg.norm(left - A) < 1e-4 * np.linalg.norm(A)
     assert np.linalg.norm(right - B) < 1e-4 * np.linalg.norm(B)
@@ -100,6 +100,32 @@ def test_strong_factors_fill_the_holes(shape, intercepts):
         if by:
             found -= found.mean(axis=axis, keepdims=True)
     assert np.linalg.norm(found - X) < 0.1 * np.linalg.norm(X)
+
+
+def test_factors_that_holes_make_are_dropped_from_the_first_point():
+    """Zeros in the holes leave more factors than there are."""
+    filled, _ = completed((200, 60), "none")
+    with_holes = np.linalg.svd(filled.values, compute_uv=False)
+    assert (with_holes > 2.0).sum() > 10
+    assert first_point(filled, 1.0).rank == 2
+
+
+@pytest.mark.parametrize("kind", [None, np.array([1, 0, 1])])
+def test_small_systems_are_solved_at_once(kind):
+    rng = np.random.default_rng(6)
+    count = 3 if kind is None else 2
+    F = rng.standard_normal((count, 4, 5))
+    G = (F @ F.transpose(0, 2, 1)).astype(np.float32)
+    right = rng.standard_normal((4, 3)).astype(np.float32)
+    wanted = [
+        np.linalg.solve(G[i], right[:, n])
+        for n, i in enumerate([0, 1, 2] if kind is None else kind)
+    ]
+    found = _solved(np.tril(G).transpose(1, 2, 0).copy(), right.copy(), kind)
+    np.testing.assert_allclose(found.T, wanted, rtol=1e-2)
+    assert not np.isfinite(
+        _solved(np.zeros((2, 2, 1), np.float32), np.ones((2, 1), np.float32), None)
+    ).all()
 
 
 def test_a_row_without_entries_and_a_weight_above_all_factors():
