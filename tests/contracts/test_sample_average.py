@@ -330,7 +330,7 @@ def test_what_is_assumed_is_said():
     result = solve(build("cancel"), SampleAverage(rarest=0.02))
     text = result.explain()
     assert "fewer than one draw in 50 and in none" in text
-    assert f"none of {result.certificate.samples} samples showed" in text
+    assert f"in none of {result.certificate.samples} samples" in text
     assert f"rests on {result.certificate.samples} samples" in str(result.certificate)
     assert "too rare to be seen" in result.status.advice
 

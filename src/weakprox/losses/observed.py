@@ -156,15 +156,18 @@ class Observed:
 
     def value(self, x: Array, effects: Effects) -> float:
         """Sum of the losses, and the ridge."""
-        found, _ = self._summed(self.loss.value, self.at(x, effects))
+        found, _ = self._summed(self.loss.value, self.at(x, effects), sized=False)
         return found + self._ridge(effects)
 
-    def _summed(self, term: Any, x: Array) -> tuple[float, float]:
-        """Sum of weighted terms at the observations and at x, and that of absolute values."""
+    def _summed(self, term: Any, x: Array, *, sized: bool = True) -> tuple[float, float]:
+        """Sum of weighted terms at the observations and at x, and that of absolute values.
+
+        The latter only if `sized`: on workers, each sum is a pass.
+        """
         y, w, xp = self.values, self.weights, namespace(self.values)
         if not arrays.is_numpy(y):
             terms = w * entrywise(term, y, x)
-            return total(terms), total(xp.abs(terms))
+            return total(terms), total(xp.abs(terms)) if sized else 0.0
         sums, sizes = [], []
         for low in range(0, self.size, CACHED):  # temporaries stay in cache
             part = slice(low, low + CACHED)

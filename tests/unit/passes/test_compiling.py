@@ -60,6 +60,17 @@ def test_a_very_large_run_compiles_at_once():
     assert compiling.chosen(compiling.AT_ONCE)
 
 
+def test_a_budget_that_numba_does_not_fit_in(monkeypatch):
+    monkeypatch.delitem(sys.modules, "weakprox.passes.compiled", raising=False)
+    monkeypatch.setattr(compiling, "budget", lambda: 1 << 30)
+    monkeypatch.setattr(compiling, "room", lambda: compiling.COMPILER)
+    assert compiling.chosen(compiling.AT_ONCE)
+    monkeypatch.setattr(compiling, "room", lambda: compiling.COMPILER - 1)
+    assert not compiling.chosen(compiling.AT_ONCE)
+    monkeypatch.setitem(sys.modules, "weakprox.passes.compiled", reference)  # it is there
+    assert compiling.chosen(compiling.AT_ONCE)
+
+
 def test_compiled_once_runs_have_taken_as_long(monkeypatch):
     monkeypatch.setattr(compiling, "REPAID", 0.05)
     with compiling.passes(True):
