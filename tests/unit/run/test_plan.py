@@ -142,6 +142,7 @@ def test_processes_take_what_is_planned(name):
     command = [sys.executable, ROOT / "benchmarks" / "memory.py", "--one", name, "1e-3", "20"]
     # Dask leaves settings of the allocator behind that give memory back at once
     plain = {k: v for k, v in os.environ.items() if not k.startswith("MALLOC_")}
+    plain["WEAKPROX_COMPILE"] = "never"  # a compiler takes more than the arrays measured here
     done = subprocess.run(command, capture_output=True, text=True, check=True, env=plain)
     assert 1 / NEAR <= json.loads(done.stdout)["ratio"] <= NEAR
 
