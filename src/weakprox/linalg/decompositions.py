@@ -20,14 +20,19 @@ from typing import Any
 
 import numpy as np
 import scipy.linalg
-
-# The public `eigh` computes in float64 for every dtype, its ufunc does not. SciPy's routine
-# belongs to another copy of OpenBLAS, whose threads would compete with those of NumPy.
-from numpy.linalg._umath_linalg import eigh_lo
 from scipy.linalg import lapack
 
 from weakprox.errors import DecompositionError
 from weakprox.linalg.arrays import Array, all_finite, is_numpy, like, namespace, to_numpy
+
+# The public `eigh` computes in float64 for every dtype, its ufunc does not. SciPy's routine
+# belongs to another copy of OpenBLAS, whose threads would compete with those of NumPy. The
+# ufunc is private, so it may not exist in all versions: decompositions are in float64 then.
+eigh_lo: Any
+try:
+    from numpy.linalg._umath_linalg import eigh_lo
+except ImportError:  # pragma: no cover
+    eigh_lo = None
 
 Matrix = np.ndarray[Any, np.dtype[Any]]
 Triplets = tuple[Array, Array, Array]
@@ -90,8 +95,10 @@ def rough_eigh(
     float32. It takes about half the time of `eigh`. Errors are relative to the largest value,
     so pairs far above the others are computed in float64 and removed first. `near(k)` is an
     approximation of the first k vectors, if there is one. None if the far pairs are too many,
-    or if a routine fails.
+    or if a routine fails or does not exist.
     """
+    if eigh_lo is None:
+        return None
     try:
         with np.errstate(over="ignore", invalid="ignore"):
             values, V, AV = _far_pairs(A, near)

@@ -188,7 +188,8 @@ def _leading(Y: Matrix) -> tuple[Matrix, Matrix]:
     """Columns near the leading right singular vectors of Y, in float32, and its values."""
     width = min(RANK + SPARE, Y.shape[1])
     unit = max(float(Y.max()), -float(Y.min())) or 1.0
-    low = np.multiply(Y, 1.0 / unit, dtype=np.float32, casting="same_kind")
+    # divided in float64, as numbers of any size may be out of the range of float32
+    low = np.divide(Y, unit, out=np.empty_like(Y, np.float32), casting="same_kind")
     # any block is enough: its product with Y separates strong factors from weak ones
     B = np.random.default_rng(0).standard_normal((Y.shape[1], width), np.float32)
     for _ in range(POWERS):

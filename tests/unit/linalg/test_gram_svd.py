@@ -239,3 +239,15 @@ def test_values_that_single_precision_would_lose_are_computed_in_double(s):
     found = gram_svd(A, every, 120, rough=True)
     assert found.exact
     np.testing.assert_allclose(found.triplets.s, s, rtol=1e-6)
+
+
+def test_without_the_ufunc_of_numpy_rough_triplets_are_in_float64(monkeypatch):
+    """It is private, so another version of NumPy may not have it."""
+    monkeypatch.setattr("weakprox.linalg.gram_svd.ROUGH", 1)
+    A = numbers(160, 120, seed=4)
+    assert not gram_svd(A, lambda s: 5, 120, rough=True).exact
+    monkeypatch.setattr("weakprox.linalg.decompositions.eigh_lo", None)
+    found = gram_svd(A, lambda s: 5, 120, rough=True)
+    assert found.exact
+    wanted = np.linalg.svd(A, compute_uv=False)[:5]
+    np.testing.assert_allclose(found.triplets.s, wanted, rtol=1e-12)

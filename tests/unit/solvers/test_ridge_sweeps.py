@@ -6,7 +6,7 @@ import pytest
 import weakprox as wp
 from weakprox.losses import Completion
 from weakprox.losses.filled import Filled
-from weakprox.solvers._ridge_sweeps import RidgeSweeps, Side, _solved
+from weakprox.solvers._ridge_sweeps import RidgeSweeps, Side, _leading, _solved
 from weakprox.solvers.filled_proximal import Steps
 
 
@@ -158,3 +158,12 @@ def test_the_first_point_respects_the_rank():
     problem = sparse_row(1e-3)
     result = wp.minimize(problem, "filled-proximal", rank=1, max_svds=0, progress=False)
     assert result.rank <= 1
+
+
+@pytest.mark.parametrize("unit", [1e-45, 1e-40, 1e40])
+def test_leading_vectors_of_arrays_beyond_the_range_of_float32(unit):
+    Y = np.random.default_rng(7).standard_normal((30, 12))
+    s = _leading(Y)[1]
+    found, values = _leading(unit * Y)
+    np.testing.assert_allclose(values / unit, s, rtol=1e-4)
+    assert np.isfinite(found).all()
