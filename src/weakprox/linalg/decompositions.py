@@ -87,21 +87,22 @@ def eigh(A: Array) -> tuple[Array, Array]:
 
 
 def rough_eigh(
-    A: Matrix, near: Callable[[int], Matrix] | None = None
+    A: Matrix, near: Callable[[int], Matrix] | None = None, width: int = FAR_COLUMNS
 ) -> tuple[Matrix, Matrix, Matrix] | None:
     """Eigenpairs of a positive semidefinite matrix on the host, by LAPACK in single precision.
 
     Return all values in descending order, the vectors of the first few, and the others in
     float32. It takes about half the time of `eigh`. Errors are relative to the largest value,
     so pairs far above the others are computed in float64 and removed first. `near(k)` is an
-    approximation of the first k vectors, if there is one. None if the far pairs are too many,
+    approximation of the first k vectors, if there is one, and `width` the number of columns
+    that are likely to show all of these pairs. None if the far pairs are too many,
     or if a routine fails or does not exist.
     """
     if eigh_lo is None:
         return None
     try:
         with np.errstate(over="ignore", invalid="ignore"):
-            values, V, AV = _far_pairs(A, near)
+            values, V, AV = _far_pairs(A, near, width)
             half = AV - 0.5 * V * values
             rest = A - np.hstack([half, V]) @ np.vstack([V.T, half.T]) if len(values) else A
             below, others = eigh_lo(rest.astype(np.float32), signature="f->ff")
@@ -113,11 +114,12 @@ def rough_eigh(
     return np.concatenate([values, below[far:][::-1]]), V, others[:, far:][:, ::-1]
 
 
-def _far_pairs(A: Matrix, near: Callable[[int], Matrix] | None) -> tuple[Matrix, ...]:
+def _far_pairs(
+    A: Matrix, near: Callable[[int], Matrix] | None, width: int
+) -> tuple[Matrix, ...]:
     """Values far above the mean of the others, their vectors V, and A V."""
-    n, most = len(A), int(FAR_SHARE * len(A))
-    width = FAR_COLUMNS if near is None else _far_width(A, near(most))
-    while width <= most:
+    n = len(A)
+    while width <= FAR_SHARE * n:
         if near is None:
             Q, steps = np.random.default_rng(0).standard_normal((n, width)), FAR_STEPS
         else:
@@ -133,18 +135,6 @@ def _far_pairs(A: Matrix, near: Callable[[int], Matrix] | None) -> tuple[Matrix,
             return values[:far], Q @ W[:, :far], B @ W[:, :far]
         width *= 2
     raise np.linalg.LinAlgError
-
-
-def _far_width(A: Matrix, near: Matrix) -> int:
-    """Width of a block whose last value is probably not far above that of the last column."""
-    most, width, widths = int(near.shape[1]), FAR_COLUMNS, list[int]()
-    while width < most:
-        widths.append(width)
-        width *= 2
-    some = near[:, [*(w - 1 for w in widths), most - 1]]
-    values = np.linalg.norm(A @ some, axis=0) / np.linalg.norm(some, axis=0)
-    level = FAR * values[-1]
-    return next((w for w, x in zip(widths, values, strict=False) if x <= level), most)
 
 
 def _orthonormal(Y: Matrix) -> Matrix:

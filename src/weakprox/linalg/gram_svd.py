@@ -37,7 +37,6 @@ SINGLE = float(np.finfo(np.float32).eps)
 SINGLE_LEFT = 1e3  # the same in single precision
 SINGLE_ERROR = 16  # roundings by which its eigenvectors may miss
 ROUGH = 900  # columns from which single precision is faster
-NEAR = 0.3  # share of all columns that a basis must have to show the far values
 ROWS = 512  # rows multiplied at once
 
 
@@ -66,7 +65,7 @@ def gram_svd(
     with all_threads(n):
         G = squared(B)
         single = rough and is_numpy(B) and n >= ROUGH
-        solved = _single(G, _first(A, near)) if single else None
+        solved = _single(G, A, near) if single else None
         found = None if solved is None else _triplets(A, B, solved, active, most, width)
         if found is not None:
             return found
@@ -94,16 +93,14 @@ def _double(G: Array) -> _Solved:
     return _Solved(values, lambda k: xp.flip(W[:, -k:], axis=1), DIGITS_LEFT * DOUBLE)
 
 
-def _first(A: Array, near: Array | None) -> Callable[[int], Array] | None:
-    """Approximations of the first right vectors of A, of the left ones if A is flat."""
-    if near is None or int(near.shape[1]) < NEAR * min(A.shape):
-        return None
-    flat = int(A.shape[0]) < int(A.shape[1])
-    return lambda k: A @ near[:, :k] if flat else near[:, :k]
-
-
-def _single(G: Array, near: Callable[[int], Array] | None) -> _Solved | None:
-    found = decompositions.rough_eigh(G, near)
+def _single(G: Array, A: Array, near: Array | None) -> _Solved | None:
+    most = int(decompositions.FAR_SHARE * min(A.shape))
+    if near is None or int(near.shape[1]) < most or most == 0:
+        found = decompositions.rough_eigh(G)
+    else:
+        Q, flat = near, int(A.shape[0]) < int(A.shape[1])
+        vectors = (lambda k: A @ Q[:, :k]) if flat else (lambda k: Q[:, :k])
+        found = decompositions.rough_eigh(G, vectors, _far_width(A, Q[:, :most]))
     if found is None:
         return None
     squares, first, others = found
@@ -114,6 +111,18 @@ def _single(G: Array, near: Callable[[int], Array] | None) -> _Solved | None:
         return np.hstack([first, more - first @ (first.T @ more)])[:, :k]
 
     return _Solved(np.maximum(squares, 0.0), columns, SINGLE_LEFT * SINGLE, far, exact=False)
+
+
+def _far_width(A: Array, near: Array) -> int:
+    """Columns of a block whose last value is probably not far above that of all columns."""
+    most, width, widths = int(near.shape[1]), decompositions.FAR_COLUMNS, list[int]()
+    while width < most:
+        widths.append(width)
+        width *= 2
+    some = near[:, [*(w - 1 for w in widths), most - 1]]
+    squares = (np.linalg.norm(A @ some, axis=0) / np.linalg.norm(some, axis=0)) ** 2
+    level = decompositions.FAR * squares[-1]
+    return next((w for w, x in zip(widths, squares, strict=False) if x <= level), most)
 
 
 def _triplets(

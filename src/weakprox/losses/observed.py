@@ -117,10 +117,10 @@ class Observed:
     def picked(self, A: Array, first: int = 0) -> Array:
         """The observed entries of an array of rows of X, from this one on."""
         P: Any = self.pattern
-        seen = P.mask[first : first + len(A)]
         if P.repeats:
             part = slice(P.pointers[first], P.pointers[first + len(A)])
             return entries_of(A, P.rows[part] - first, P.columns[part])
+        seen = P.mask[first : first + len(A)]
         return np.asarray(A.reshape(-1)[np.flatnonzero(seen)])
 
     def times(self, q: Array, B: Array) -> Array:

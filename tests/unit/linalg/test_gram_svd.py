@@ -7,6 +7,8 @@ import pytest
 from exact_values import gap, singular_values, square
 from registry import NUMPY, NUMPY32, TORCH, TORCH32, generator, numbers
 
+from weakprox.linalg import decompositions
+from weakprox.linalg import gram_svd as gram
 from weakprox.linalg._thin_svd import OVERSAMPLE
 from weakprox.linalg.arrays import eps_of, to_numpy
 from weakprox.linalg.decompositions import eigh_error
@@ -251,3 +253,36 @@ def test_without_the_ufunc_of_numpy_rough_triplets_are_in_float64(monkeypatch):
     assert found.exact
     wanted = np.linalg.svd(A, compute_uv=False)[:5]
     np.testing.assert_allclose(found.triplets.s, wanted, rtol=1e-12)
+
+
+@pytest.mark.parametrize("shape", [(150, 120), (120, 150)], ids=["tall", "flat"])
+@pytest.mark.parametrize("far", [5, 40])
+def test_rough_triplets_start_from_those_of_a_nearby_matrix(shape, far, monkeypatch):
+    """Far values are found by the warm block, however many columns that takes."""
+    monkeypatch.setattr(gram, "ROUGH", 100)
+    monkeypatch.setattr(decompositions, "FAR_COLUMNS", 8)
+    monkeypatch.setattr(decompositions, "FAR_SHARE", 0.5)
+    rng, least = np.random.default_rng(3), min(shape)
+    s = np.concatenate([np.linspace(3e3, 1e3, far), np.linspace(10.0, 1.0, least - far)])
+    A = with_values(rng, shape, s)
+    near = np.linalg.svd(A + 0.1 * rng.standard_normal(shape))[2][:70].T
+    kept = far + 20
+    found = gram_svd(A, lambda _: kept, least, rough=True, near=near)
+    assert not found.exact  # from single precision
+    top = found.triplets
+    np.testing.assert_allclose(to_numpy(top.s), s[:kept], rtol=1e-4)
+    for Q in (top.U, top.Vt.T):
+        assert np.abs(Q.T @ Q - np.eye(kept)).max() <= 1e-9
+    U, _, Vt = np.linalg.svd(A, full_matrices=False)
+    exact = (U[:, :kept] * s[:kept]) @ Vt[:kept]
+    assert np.linalg.norm(top.dense() - exact, 2) <= 1e-2
+    cold = gram_svd(A, lambda _: kept, least, rough=True)
+    np.testing.assert_allclose(to_numpy(cold.triplets.s), s[:kept], rtol=1e-4)
+
+
+def test_rough_residuals_of_double_precision_are_bounds():
+    A = with_values(np.random.default_rng(4), (60, 40), np.geomspace(1.0, 1e-3, 40))
+    found, true = (gram_svd(A, lambda _: 30, 40, rough=rough) for rough in (True, False))
+    assert found.exact  # small matrices are decomposed in double precision
+    assert (found.residuals >= true.residuals - 1e-15).all()
+    assert found.residuals.max() <= 1e-10
