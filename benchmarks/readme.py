@@ -80,7 +80,8 @@ def timed(problem: wp.Problem, tol: float) -> tuple[float, wp.Result]:
 def speed(path: Path) -> None:
     """Draw the stored times of all methods on one problem."""
     row: Any = json.loads((STATIC / "peers.json").read_text())["groups"]["A"]["rows"][0]
-    times = {NAMES.get(name, name): peer["seconds"] for name, peer in row["peers"].items()}
+    reached = {name: peer["seconds"] for name, peer in row["peers"].items() if peer["seconds"]}
+    times = {NAMES.get(name, name): seconds for name, seconds in reached.items()}
     times = dict(sorted(times.items(), key=lambda one: -one[1]))
     times["weakprox, with its proof"] = row["ours"]["seconds"]
     figure, ax = plt.subplots(figsize=(8.0, 2.9), layout="constrained")
