@@ -20,6 +20,7 @@ from weakprox.linalg._thin_svd import OVERSAMPLE, ThinSVD, Vector, both_residual
 from weakprox.linalg.arrays import (
     DOUBLE,
     Array,
+    device_of,
     eps_of,
     is_numpy,
     like,
@@ -37,6 +38,7 @@ SINGLE = float(np.finfo(np.float32).eps)
 SINGLE_LEFT = 1e3  # the same in single precision
 SINGLE_ERROR = 16  # roundings by which its eigenvectors may miss
 ROUGH = 900  # columns from which single precision is faster
+LOST = 0.05  # share of all values that squaring may lose if nothing is cut off
 ROWS = 512  # rows multiplied at once
 
 
@@ -48,10 +50,12 @@ def gram_svd(
     *,
     rough: bool = False,
     near: Array | None = None,
+    level: Callable[[Vector], float] | None = None,
 ) -> ThinSVD | None:
     """The triplets that `active` counts, at most `most`; None if squaring is unsafe.
 
-    `width(values)` is the number of columns of the basis.
+    `width(values)` is the number of columns of the basis. If the cut-off, `level` of the
+    values, is zero, all columns are returned, as `_whole` describes.
 
     All computation is in float64. The squares of the singular values (before rounding to the
     dtype of A) have an error of at most `square_error`, which bounds based on them take into
@@ -70,9 +74,13 @@ def gram_svd(
         if found is not None:
             return found
         try:
-            return _triplets(A, B, _double(G), active, most, width, rough=rough)
+            solved = _double(G)
         except DecompositionError:  # squares overflow or underflow
             return None
+        found = _triplets(A, B, solved, active, most, width, rough=rough)
+        if found is None and level is not None and most >= n:
+            found = _whole(A, B, solved, level)
+        return found
 
 
 @dataclass(frozen=True)
@@ -175,6 +183,44 @@ def _triplets(
         passes=0,
         exact=exact,
         square_error=error if exact else 0.0,
+    )
+
+
+def _whole(
+    A: Array, B: Array, solved: _Solved, level: Callable[[Vector], float]
+) -> ThinSVD | None:
+    """All of A as B V, for eigenvectors V of B'B, if its cut-off is zero; else None.
+
+    The columns of B V are not orthogonal where squaring has lost their values, but their
+    product with V' is A, and the sum of their lengths is not less than the nuclear norm.
+    None also if so many values are lost that A may have a lower rank.
+    """
+    xp, flat = namespace(A), int(A.shape[0]) < int(A.shape[1])
+    n, error = int(B.shape[1]), gram_error(int(B.shape[0]), solved.squares)
+    if int((solved.squares <= 8 * error).sum()) > LOST * n:
+        return None  # the rank would be overestimated
+    V = solved.columns(n)
+    U = B @ V
+    lengths = xp.linalg.vector_norm(U, axis=0)
+    s = np.asarray(to_numpy(lengths), dtype=float)
+    if level(s) > 0.0:
+        return None
+    order = np.argsort(-s, kind="stable")
+    if np.any(np.diff(order) != 1):
+        index = xp.asarray(order, device=device_of(B))
+        U, V, lengths = (xp.take(x, index, axis=-1) for x in (U, V, lengths))
+    top = float(s[order[0]])
+    U, V = U / xp.where(lengths > 0.0, lengths, 1.0), V
+    U, V, lengths = (xp.astype(x, A.dtype, copy=False) for x in (U, V, lengths))
+    return ThinSVD(
+        triplets=LowRank(V, lengths, U.T) if flat else LowRank(U, lengths, V.T),
+        residuals=xp.zeros_like(lengths) + 8 * eps_of(A) * top,
+        next_value=0.0,
+        basis=U if flat else V,
+        passes=0,
+        exact=True,
+        # that of the eigenvalues, and that of the lengths, which are Rayleigh quotients
+        square_error=2 * error,
     )
 
 

@@ -198,9 +198,9 @@ def decompose(
         if svd is None:  # a larger share of all triplets
             width = lambda s: columns_for(s, level(s))  # noqa: E731
             single = powers <= ROUGH_POWERS
-            svd = gram_svd(A, active, min(shape), width, rough=single, near=start)
+            svd = gram_svd(A, active, min(shape), width, rough=single, near=start, level=level)
     if svd is None and (small or gram_is_cheaper(shape, rank, start is not None)):
-        svd = gram_svd(A, active, rank)
+        svd = gram_svd(A, active, rank, level=level)
     if svd is None:
         method: Method = "lapack" if small else "auto"
         svd = thin_svd(

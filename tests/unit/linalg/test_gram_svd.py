@@ -286,3 +286,27 @@ def test_rough_residuals_of_double_precision_are_bounds():
     assert found.exact  # small matrices are decomposed in double precision
     assert (found.residuals >= true.residuals - 1e-15).all()
     assert found.residuals.max() <= 1e-10
+
+
+@pytest.mark.parametrize("backend", BACKENDS, ids=lambda b: b.name)
+@pytest.mark.parametrize("shape", [(60, 40), (40, 60)], ids=str)
+def test_all_columns_if_nothing_is_cut_off(shape, backend):
+    """One value is lost by squaring, but the factors still give A and bound its norm."""
+    s = np.append(np.geomspace(1.0, 0.01, 39), 1e-9)
+    A = backend.array(with_values(np.random.default_rng(11), shape, s))
+    assert gram_svd(A, every, 40) is None
+    assert gram_svd(A, every, 40, level=lambda s: 1e-12) is None
+    found = gram_svd(A, every, 40, level=lambda s: 0.0)
+    top = found.triplets
+    U, values, Vt = (to_numpy(x).astype(float) for x in (top.U, top.s, top.Vt))
+    true = np.linalg.svd(to_numpy(A).astype(float), compute_uv=False)
+    eps = eps_of(A)
+    assert np.abs((U * values) @ Vt - to_numpy(A)).max() <= 16 * eps
+    assert values.sum() >= true.sum() - 8 * eps
+    assert np.all(np.diff(values) <= 0)
+    assert np.all(true**2 <= (values * (1 + 8 * eps)) ** 2 + found.square_error)
+    assert np.abs(np.linalg.norm(U, axis=0) - 1).max() <= 8 * eps
+    assert found.exact
+    # a matrix of low rank would seem to have full rank
+    low = backend.array(with_values(np.random.default_rng(11), shape, s * (np.arange(40) < 30)))
+    assert gram_svd(low, every, 40, level=lambda s: 0.0) is None
