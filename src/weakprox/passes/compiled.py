@@ -7,9 +7,10 @@ Tiles do not depend on the number of threads, so neither do the bits of the resu
 
 from __future__ import annotations
 
-import threading
+import os
 from collections.abc import Callable
-from functools import partial
+from concurrent.futures import ThreadPoolExecutor, wait
+from functools import cache, partial
 from typing import Any
 
 import numba
@@ -17,7 +18,7 @@ import numpy as np
 
 from weakprox.linalg.arrays import Array
 from weakprox.linalg.lowrank import LowRank
-from weakprox.linalg.threads import own_threads
+from weakprox.linalg.threads import cores, own_threads
 from weakprox.passes import reference
 from weakprox.passes.reference import Step, Sums, cut, group_norms
 
@@ -383,22 +384,20 @@ def share(edges: Array, work: Callable[[int, int], None]) -> None:
         units = len(edges) - 1
         threads = max(1, min(threads, units))
         ends = [int(edges[units * t // threads]) for t in range(threads + 1)]
-        failures: list[BaseException] = []
+        helpers = [_helpers().submit(work, *ends[t : t + 2]) for t in range(1, threads)]
+        try:
+            work(*ends[:2])
+        finally:
+            wait(helpers)  # also after an interrupt: they write to the caller's arrays
+    for helper in helpers:
+        helper.result()
 
-        def run(low: int, high: int) -> None:
-            try:
-                work(low, high)
-            except BaseException as failure:  # raised below, in the caller's thread
-                failures.append(failure)
 
-        helpers = [
-            threading.Thread(target=run, args=ends[t : t + 2], daemon=True)
-            for t in range(1, threads)
-        ]
-        for helper in helpers:
-            helper.start()
-        run(*ends[:2])
-        for helper in helpers:
-            helper.join()
-    if failures:
-        raise failures[0]
+@cache
+def _helpers() -> ThreadPoolExecutor:
+    """Threads that wait for a pass; starting new ones takes a tenth of a short run."""
+    return ThreadPoolExecutor(cores(), thread_name_prefix="weakprox-pass")
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_helpers.cache_clear)  # a child has no threads

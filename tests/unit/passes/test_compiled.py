@@ -1,5 +1,9 @@
 """Compiled passes give what the reference gives, on any number of threads, to the bit."""
 
+import os
+import signal
+import time
+
 import numpy as np
 import pytest
 from threadpoolctl import threadpool_limits
@@ -104,6 +108,35 @@ def test_failure_in_a_thread_is_raised_here(monkeypatch):
 
     with threadpool_limits(2, user_api="blas"), pytest.raises(MemoryError, match="no room"):
         cpu._share(10, 1, work)
+
+
+def test_caller_waits_for_threads_also_after_its_own_failure(monkeypatch):
+    """They write to its arrays."""
+    monkeypatch.setattr("weakprox.linalg.threads.cores", lambda: 2)
+    done = []
+
+    def work(low, high, unit):
+        if low == 0:
+            raise KeyboardInterrupt
+        time.sleep(0.2)
+        done.append(low)
+
+    with threadpool_limits(2, user_api="blas"), pytest.raises(KeyboardInterrupt):
+        cpu._share(10, 1, work)
+    assert done == [5]
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+def test_forked_process_has_threads_of_its_own(monkeypatch):
+    monkeypatch.setattr("weakprox.linalg.threads.cores", lambda: 2)
+    with threadpool_limits(2, user_api="blas"):
+        cpu._share(2, 1, lambda *_: None)
+        child = os.fork()
+        if child == 0:
+            signal.alarm(20)  # ends a child that waits for the threads of its parent
+            cpu._share(2, 1, lambda *_: None)
+            os._exit(0)
+    assert os.waitpid(child, 0)[1] == 0
 
 
 def test_taken_for_large_plain_arrays_only(monkeypatch):
