@@ -35,7 +35,7 @@ from weakprox.passes.ritz import Ritz
 from weakprox.penalties.proximal import proximal_dual
 from weakprox.problem import Problem
 from weakprox.protocols import Candidate, DualPoint
-from weakprox.solvers._factored import COLD, SHARPLY, Factored
+from weakprox.solvers._factored import COLD, OTHER, SHARPLY, Factored
 from weakprox.solvers._gap_driven import (
     FIRST_RANK,
     MANY,
@@ -77,7 +77,8 @@ class Memory(GapMemory):
     change: float = 1.0  # factor for gamma in the next step
     width: int = 0
     least: float = math.inf  # smallest gap so far
-    ratio: float = SHARPLY  # by which the last step changed the gap
+    ratio: float = SHARPLY  # by which the next step is expected to change the gap
+    turned: bool = False  # whether that step is the first one with its gamma
 
     def candidate(self, step: int, gap: float = math.nan, dual: Any = None) -> Candidate:
         """The proximal point of a factored step, as a candidate for the loop."""
@@ -102,7 +103,11 @@ def balance(steps: Stored | Factored, state: Memory, near: float, far: float) ->
     if state.change == change == 1.0:
         return state
     # z has moved; its next pass makes the change
-    return replace(state, gamma=gamma, change=change if state.change == 1.0 else 1.0)
+    if state.change == 1.0:
+        return replace(state, gamma=gamma, change=change)
+    return replace(
+        state, gamma=gamma, change=1.0, turned=True, ratio=min(1.0, OTHER * state.ratio)
+    )
 
 
 @dataclass(frozen=True)
