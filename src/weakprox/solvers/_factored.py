@@ -128,7 +128,7 @@ class Factored:
             doubtful = k <= EARLY and seen < width if engine.symmetric else shift <= 0.0
             if doubtful and self.thin() and self._buried(found, shift):
                 raise self.handed_over(replace(state, ritz=found), early=True)
-            lost = slow and (stuck if self._outweighed(found, shift) else crowded)
+            lost = stuck or (slow and crowded and not self._outweighed(found, shift))
             wide = kept > WIDEST * min(shape) and not engine.symmetric
             if lost and (k > EARLY or wide) and self.thin():
                 raise self.handed_over(replace(state, ritz=found))

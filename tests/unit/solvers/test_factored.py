@@ -102,3 +102,43 @@ def test_a_target_inside_the_ball_is_handed_over_before_the_block_grows(monkeypa
     assert result.status is wp.Status.CERTIFIED
     assert result.solver == "DavisYin"
     assert not wider
+
+
+def sparse_factors(rng, size, rank):
+    """Nonnegative integers, nine tenths of them zero."""
+    kept = rng.random((size, rank)) < 0.1
+    return np.where(kept, rng.integers(1, 11, (size, rank)), 0).astype(float)
+
+
+def test_a_block_without_progress_is_handed_over():
+    """Values at the cut-off that the block misses keep its gap from falling."""
+    rng, n = np.random.default_rng([0, 300, 300, 25]), 300
+    Y = sparse_factors(rng, n, 25)
+    M = rng.standard_normal((n, n), dtype=np.float32).astype(float)
+    M = (M + M.T) / np.sqrt(2.0) + Y @ Y.T
+    problem = wp.Problem(
+        wp.losses.Denoising(M), wp.penalties.L1(2.0), wp.spectral.TracePSD(0.95 * np.sum(Y**2))
+    )
+    result = wp.minimize(problem, "lean-splitting", tol=1e-4, progress=False)
+    assert result.status is wp.Status.CERTIFIED
+    assert result.solver == "DavisYin"
+    assert result.counts.svds <= 15  # 18 if it went on to the end of a stretch
+
+
+def test_proofs_are_attempted_when_they_are_likely_to_succeed(monkeypatch):
+    """A change of gamma makes a step worse than expected from the one before."""
+    rng, looks, provable = np.random.default_rng([1, 300, 300, 15]), [], Factored.provable
+    M = sparse_factors(rng, 300, 15) @ sparse_factors(rng, 300, 15).T
+    tau = 0.8 * np.linalg.svd(M, compute_uv=False).sum()
+    M += rng.standard_normal((300, 300), dtype=np.float32)
+    ball = wp.spectral.NuclearBall(tau)
+    problem = wp.Problem(wp.losses.Denoising(M), wp.penalties.L1(2.0), ball)
+
+    def counted(self, state, k):
+        looks.append(k)
+        return provable(self, state, k)
+
+    monkeypatch.setattr(Factored, "provable", counted)
+    result = wp.minimize(problem, "lean-splitting", tol=1e-4, progress=False)
+    assert result.status is wp.Status.CERTIFIED
+    assert len(looks) <= 2  # 3 if the last ratio is expected of every step
