@@ -483,9 +483,10 @@ def _penalty(told: Terms, i: int, data: dict[str, Piece], own: Own) -> Penalty:
         return plain.Largest(data[A], data[b].whole())
     entrywise = [data[name].whole() for name in entrywise_names(i, told)]
     if told["kind"] == "weighted":
-        return plain.WeightedL1(told["lam"], *entrywise)
+        zero = np.zeros((1, 1))
+        return plain.Range(told["lam"] * entrywise[0].astype(np.float64), zero, zero)
     if told["kind"] == "range":
-        return plain.Range(told["slope"], *entrywise)
+        return plain.Range(np.full((1, 1), told["slope"]), *entrywise)
     kinds = {"box": plain.Box, "groups": plain.Groups}
     return _built(kinds, told, own, i, "a penalty")  # type: ignore[no-any-return]
 
