@@ -81,15 +81,15 @@ def near(losses: Any, errors: float = 1.0, repeats: int = 1) -> Values:
     return np.asarray(close)
 
 
-def clearly_positive(away: Values, errors: float = SURE) -> Any:
+def clearly_positive(away: Values, errors: float | None = None) -> Any:
     """Whether the mean of differences, a row per fold, exceeds so many standard errors.
 
-    Without a true difference, even two folds exceed `SURE` standard errors only one time in
+    Without a true difference, even two folds exceed `SURE`, the default, only one time in
     thirty. Infinite differences are clear, and one fold has no standard error.
     """
     measured = len(away) > 1 and np.isfinite(away).all()
     error = away.std(axis=0, ddof=1) / math.sqrt(len(away)) if measured else 0.0
-    return away.mean(axis=0) > errors * error
+    return away.mean(axis=0) > (SURE if errors is None else errors) * error
 
 
 def least(losses: Any, simplicity: Sequence[Any] | None = None, repeats: int = 1) -> int:
