@@ -333,13 +333,9 @@ def _entries(told: Terms, data: dict[str, Piece], shape: tuple[int, int], own: O
     weight: Any = _per_entry(told, len(values))
     weight = data["weights"].whole() if told.get("weights") else weight
     inner = told.get("loss", {"kind": "squared"})
-    if inner["kind"] == "own" and "entry" not in own:
-        raise _needs_problem(f"a loss of the user's, {inner.get('name')}")
-    entry: Any = own.get("entry") if inner["kind"] == "own" else None
-    if entry is None:
-        known = {"squared": plain.SquaredEntry, "huber": plain.HuberEntry}
-        known |= {"logistic": plain.LogisticEntry, "poisson": plain.PoissonEntry}
-        entry = known[inner["kind"]](*([inner["k"]] if inner["kind"] == "huber" else []))
+    known = {"squared": plain.SquaredEntry, "huber": plain.HuberEntry}
+    known |= {"logistic": plain.LogisticEntry, "poisson": plain.PoissonEntry}
+    entry = _built(known, inner, own, "entry", "a loss")
     left, right = (data[name].whole() if name in data else None for name in SCALINGS)
     more: Terms = {name: told[name] for name in ("intercepts", "ridge") if name in told}
     more |= {"left": left, "right": right}
