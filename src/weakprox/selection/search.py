@@ -177,15 +177,13 @@ class Search(Generic[C]):
     answers: dict[C, list[Any]] = field(default_factory=dict, init=False)
     _data: list[Any] | None = field(default=None, init=False)
 
-    def grid(
-        self, candidates: Sequence[C], linked: Callable[[C, C], bool] = lambda a, b: True
-    ) -> None:
+    def grid(self, candidates: Sequence[C]) -> None:
         """Try all candidates, fold by fold, so that the data of one fold exist at a time.
 
-        A candidate starts from the answer to the one before it if `linked` says so. If the
-        time does not suffice for all folds of candidates tried before, these are left out.
+        A candidate starts from the answer to the one before it. If the time does not suffice
+        for all folds of candidates tried before, these are left out.
         """
-        task = (self.prepare, self.trial, candidates, linked, self.deadline)
+        task = (self.prepare, self.trial, candidates, self.deadline)
         done: list[list[Loss]] = []
         if self.n_jobs in (None, 1):
             total = len(self.folds) * len(candidates)
@@ -358,20 +356,18 @@ def _followed(
     prepare: Callable[[Any], Any],
     trial: Trial[C],
     candidates: Sequence[C],
-    linked: Callable[[C, C], bool],
     deadline: Deadline,
     show: Callable[[C, Loss | None], None] | None = None,
 ) -> list[Loss]:
     """Losses of the candidates on one fold, tried until the deadline, but at least one."""
     data, found = prepare(fold), list[Loss]()
     answer: Any = None
-    for i, candidate in enumerate(candidates):
+    for candidate in candidates:
         if found and deadline.passed:
             break
-        start = answer if i and linked(candidates[i - 1], candidate) else None
         if show is not None:
             show(candidate, None)
-        loss, answer = trial(data, candidate, start)
+        loss, answer = trial(data, candidate, answer)
         found.append(loss)
         if show is not None:
             show(candidate, loss)
