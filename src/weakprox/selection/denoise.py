@@ -158,9 +158,7 @@ class Tried:
 
 def candidates(grid: Grid, kind: int = BOTH) -> list[Candidate]:
     """The points of a grid as models of one kind, row by row."""
-    lams = np.repeat(grid.lams, grid.shape[1])
-    pairs = zip(lams.tolist(), grid.taus.ravel().tolist(), strict=True)
-    return [Candidate(kind, place, *pair) for place, pair in enumerate(pairs)]
+    return [Candidate(kind, place, *point) for place, point in enumerate(grid.points())]
 
 
 def _simple_points(M: Values, grid: Grid) -> list[Candidate]:

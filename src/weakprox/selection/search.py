@@ -157,10 +157,9 @@ class Search(Generic[C]):
     fits a candidate to the data that are kept, from the answer `start` or from nothing (None),
     and returns the loss on the data that are left out (several losses if a model compares by
     more than one) and the answer. No candidate is started after the deadline, except the first.
-    `n_jobs` folds are worked on at a time by joblib, each with one thread of BLAS. The
-    progress display shows the current candidate, and what `describe(fold, candidate, loss)`
-    says of one that was tried. With `first`, `best_of` drops a candidate that is clearly worse
-    than the best on that number of folds; its losses on the others are infinite.
+    `n_jobs` folds are worked on at a time by joblib, each with one thread of BLAS. With
+    `first`, `best_of` drops a candidate that is clearly worse than the best on that number of
+    folds; its losses on the others are infinite.
     """
 
     folds: Sequence[Any]
@@ -170,7 +169,6 @@ class Search(Generic[C]):
     deadline: Deadline = Deadline()
     progress: bool | Literal["auto"] = False
     n_jobs: int | None = None
-    describe: Callable[[Any, C, Loss], str] | None = None
     first: int | None = None
     losses: dict[C, list[Loss]] = field(default_factory=dict, init=False)
     # of the candidates that `best_of` returned
@@ -191,7 +189,7 @@ class Search(Generic[C]):
                 bar = display.add("search", total)
                 for k, fold in enumerate(self.folds):
                     if not (done and self.deadline.passed):
-                        show = partial(self._show, display, bar, k, fold)
+                        show = partial(self._show, display, bar, k)
                         done.append(_followed(fold, *task, show=show))
         else:
             from joblib import Parallel, delayed, parallel_config
@@ -263,14 +261,12 @@ class Search(Generic[C]):
         return line[i]
 
     def _show(
-        self, display: Progress, bar: int, k: int, fold: Any, candidate: C, loss: Loss | None
+        self, display: Progress, bar: int, k: int, candidate: C, loss: Loss | None
     ) -> None:
         """Show a candidate that is tried on the fold of index k, or its loss once known."""
         where = f"fold {k + 1} of {len(self.folds)}  "
         if loss is None:
             display.advance(bar, 0.0, note=where + named(candidate))
-        elif self.describe is not None:
-            display.advance(bar, note=where + self.describe(fold, candidate, loss))
         else:
             display.advance(bar, note=where + scored(candidate, _columns(loss)[0]))
 
