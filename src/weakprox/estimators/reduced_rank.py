@@ -157,8 +157,8 @@ class ReducedRankRegressor(MultiOutputMixin, RegressorMixin, Certified):
     >>> B = rng.standard_normal((12, 1)) @ rng.standard_normal((1, 6))
     >>> Y = X @ B + rng.standard_normal((80, 6))
     >>> model = ReducedRankRegressor().fit(X, Y)
-    >>> model.coef_.shape, bool(model.score(X, Y) > 0.7)
-    ((6, 12), True)
+    >>> bool(np.linalg.norm(model.coef_.T - B) < 0.3 * np.linalg.norm(B))
+    True
     """
 
     lam: float | Literal["auto"] = "auto"
