@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import doctest
 import re
 import sys
 from pathlib import Path
@@ -10,7 +11,7 @@ from types import ModuleType
 
 import pytest
 
-from weakprox import datasets
+from weakprox import datasets, estimators
 
 ROOT = Path(__file__).parent.parent
 GALLERY = sorted((ROOT / "examples").glob("plot_*.py"))
@@ -38,6 +39,14 @@ def test_code_blocks_run(page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPa
     monkeypatch.setitem(sys.modules, "page", module)
     for number, code in enumerate(found, start=1):
         exec(compile(code, f"{page}, block {number}", "exec"), vars(module))
+
+
+@pytest.mark.parametrize("name", estimators.__all__)
+def test_examples_of_models_print_what_they_show(name: str) -> None:
+    (example,) = doctest.DocTestFinder(recurse=False).find(getattr(estimators, name), name)
+    ended = doctest.DocTestRunner().run(example)
+    assert ended.attempted > 0
+    assert ended.failed == 0
 
 
 def test_pictures_and_linked_pages_exist() -> None:

@@ -16,7 +16,7 @@ from sklearn.metrics import adjusted_rand_score, confusion_matrix
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from weakprox import InputError, Status, SubspaceClustering, minimize
-from weakprox.checks import check_gradient, check_smoothing
+from weakprox.checks import check_gradient
 from weakprox.estimators import subspaces
 from weakprox.estimators._affinities import Coefficients, Neighbors, Ranked
 from weakprox.estimators._stability import (
@@ -32,7 +32,6 @@ from weakprox.estimators._stability import (
 from weakprox.estimators.subspaces import (
     Prepared,
     SelfExpression,
-    WeightedDiagonal,
     low_rank_solution,
     self_expression,
 )
@@ -115,14 +114,12 @@ def test_loss_and_penalty_keep_their_word():
     gradient = loss.grad(C, loss.everything())
     expected = value + 0.5 * (np.vdot(C, gradient) + np.vdot(C, slope))
     assert loss.value(C, loss.everything()) == pytest.approx(expected)
-    penalty = WeightedDiagonal(0.3, 0.1, 2.0)
-    check_smoothing(penalty, C)
-    off = np.abs(C).sum() - np.abs(np.diag(C)).sum()
-    expected = 0.3 * off + 2.0 * np.abs(np.diag(C)).sum() + 0.1 * np.sum(C**2)
-    assert penalty.value(C) == pytest.approx(expected)
-    y = penalty.ascend(None, C, 1e6)  # so steep that only the signs are left
-    nonsmooth = penalty.value(C) - 0.1 * np.sum(C**2)
-    assert np.vdot(y, C) == pytest.approx(nonsmooth)
+    for lam in (0.0, 0.3):
+        penalty = self_expression(Z[:20], 0.5, lam, 0.2, zero_diagonal=True).penalty
+        off = np.abs(C).sum() - np.abs(np.diag(C)).sum()
+        steep = 0.5 + np.sum(Z[:20] ** 2, axis=1).max()
+        expected = lam * off + steep * np.abs(np.diag(C)).sum() + 0.1 * np.sum(C**2)
+        assert penalty.value(C) == pytest.approx(expected)
 
 
 def test_samples_are_prepared_as_documented():

@@ -53,6 +53,39 @@ def test_bounds_enclose_the_number():
     assert near.times(-3.0).error >= 0.75
 
 
+@pytest.mark.parametrize("bounded", [False, True])
+def test_distances_from_ranges_are_within_their_allowance(bounded):
+    """Without ends, a weighted l1 norm; slopes are rounded products lam w."""
+    rng = np.random.default_rng(1)
+    for _ in range(30):
+        shape, lam, size = (4, 3), float(rng.random()), 10.0 ** rng.integers(-8, 8)
+        w = rng.random(shape) * (rng.random(shape) < 0.8)
+        U, s, Vt = (
+            size * rng.standard_normal((4, 2)),
+            rng.random(2),
+            rng.standard_normal((2, 3)),
+        )
+        ends = np.where(rng.random((2, *shape)) < 0.3, np.inf, size * rng.random((2, *shape)))
+        low, high = (-ends[0], ends[1]) if bounded else np.zeros((2, 1, 1))
+        part = verifier.Range(lam * w, low, high)
+        slopes = [[Fraction(lam) * Fraction(float(one)) for one in row] for row in w]
+        pull = part.pull(3.0 * rng.standard_normal(shape), shape)
+        value, phi = Fraction(0), Fraction(0)
+        for i, j in np.ndindex(shape):
+            terms = zip(U[i], s, Vt[:, j], strict=True)
+            x = sum(math.prod(map(Fraction, map(float, term))) for term in terms)
+            low_, high_ = (np.broadcast_to(end, shape)[i, j] for end in (low, high))
+            beyond = [Fraction(low_) - x] if np.isfinite(low_) else []
+            beyond += [x - Fraction(high_)] if np.isfinite(high_) else []
+            value += slopes[i][j] * max([Fraction(0), *beyond])
+            y = Fraction(float(pull.rows(0, 4)[i, j]))
+            assert abs(y) <= slopes[i][j]
+            phi += y * Fraction(high_ if y > 0 else low_) if y else 0
+        found = part.value(Factors(U, s, Vt))
+        assert abs(Fraction(found.value) - value) <= Fraction(found.error)
+        assert abs(Fraction(pull.phi.value) - phi) <= Fraction(pull.phi.error)
+
+
 def slope(c, error=0.0):
     return spectrum.Slope(lambda first, last: c[first:last], c.shape, error)
 

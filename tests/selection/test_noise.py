@@ -154,5 +154,16 @@ def test_quantiles_of_the_law_of_noise():
     shape = (1500, 300)
     values = np.linalg.svd(np.random.default_rng(0).standard_normal(shape), compute_uv=False)
     found = np.quantile(values**2, [0.1, 0.25, 0.5, 0.9]) / shape[0]
-    expected = [mp_quantile(0.2, share) for share in (0.1, 0.25, 0.5, 0.9)]
+    expected = mp_quantile(0.2, [0.1, 0.25, 0.5, 0.9])
     np.testing.assert_allclose(found, expected, rtol=0.02)
+
+
+@pytest.mark.parametrize("ratio", [1e-3, 0.2, 0.9, 1.0])
+def test_quantiles_have_their_share_of_the_density_below_them(ratio):
+    root = np.sqrt(ratio)
+    angle = np.linspace(0.0, np.pi, 200_001)[1:]  # x is 1 + ratio - 2 root cos(angle)
+    x = 1.0 + ratio - 2.0 * root * np.cos(angle)
+    mass = np.cumsum((2.0 * root * np.sin(angle)) ** 2 / (2.0 * np.pi * ratio * x))
+    shares = [1e-4, 0.1, 0.5, 0.999]
+    expected = np.interp(shares, mass / mass[-1], x)
+    np.testing.assert_allclose(mp_quantile(ratio, shares), expected, rtol=1e-4, atol=1e-9)

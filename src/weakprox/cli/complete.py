@@ -84,7 +84,7 @@ def complete(
     outputs = Outputs.planned([file], tables=() if names is None else READS, **paths)
     if names is None:
         table = _matrix(file, reading)
-        given: tuple[Any, ...] = (table.dense(),)
+        given: tuple[Any, ...] = (table.dense(), None, None)
         wanted = None
     else:
         layout = {"sep": reading.sep, "decimal": reading.decimal}
@@ -130,17 +130,20 @@ def complete(
     labels = (model.row_ids_, model.column_ids_)
     if names is None:
         labels = (table.rows, table.columns)
-    about = {
-        "title": file.name,
-        "labels": labels,
-        "settings": {
-            "file": file.name,
-            "ridge of the intercepts": model.intercept_ridge_,
-            "scaling": model.scaling_,
-            "weights": "chosen by held-out entries" if model.cv_results_ else "as given",
-        },
+    settings = {
+        "file": file.name,
+        "ridge of the intercepts": model.intercept_ridge_,
+        "scaling": model.scaling_,
+        "weights": "chosen by held-out entries" if model.cv_results_ else "as given",
     }
-    outputs.write(found, output=predict, report=lambda to: _report(to, model, given, about))
+
+    def write_report(path: Path) -> None:
+        from weakprox.report.completion import write_completion_report
+
+        about: Any = {"title": file.name, "labels": labels, "settings": settings}
+        write_completion_report(path, model, given, **about)
+
+    outputs.write(found, output=predict, report=write_report)
     if json:
         typer.echo(as_json(found))
     elif not quiet:
@@ -186,26 +189,3 @@ def _filled(model: MatrixCompletion, M: Any) -> Any:
     if len(rows):
         filled[rows, columns] = model.predict(rows, columns)
     return filled
-
-
-def _report(path: Path, model: MatrixCompletion, given: tuple[Any, ...], about: Any) -> None:
-    """Write the report of the fit; `about` are its title, labels and settings."""
-    from weakprox.report.completion import write_completion_report
-
-    if len(given) == 1:
-        M = np.asarray(given[0], dtype=float)
-        i, j = np.nonzero(~np.isnan(M))
-        places = i, j, M[i, j]
-    else:
-        i, j = (
-            _places(ids, names)
-            for ids, names in ((model.row_ids_, given[0]), (model.column_ids_, given[1]))
-        )
-        places = i, j, np.asarray(given[2], dtype=float)
-    write_completion_report(path, model, *places, **about)
-
-
-def _places(ids: Any, names: Any) -> Any:
-    """The index of each name among the ids, which are all different."""
-    table = {name: k for k, name in enumerate(ids.tolist())}
-    return np.array([table[name] for name in np.asarray(names).tolist()], dtype=np.int64)

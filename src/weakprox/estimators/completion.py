@@ -34,6 +34,7 @@ from weakprox.selection._observed_path import (
     path_trial,
     zero_weight,
 )
+from weakprox.selection.noise import GAUSSIAN
 from weakprox.selection.search import Search
 from weakprox.spectral import NuclearNorm
 
@@ -49,7 +50,6 @@ GAIN = 2e-4  # gain that a smaller lam must bring
 EVEN = 0.1  # deviation of counts, relative to their mean, below which they need no scaling
 DENSE = 0.25  # share of observed entries from which counts need no scaling either
 TUNING = 1.345  # Huber's threshold, in standard deviations: 95 % efficient for normal errors
-DEVIATION = 1.4826  # standard deviations of a normal variable per median deviation
 PIECE = 1 << 22  # entries of the temporaries of predictions
 NEWTON, STILL = 50, 1e-10  # steps of a row that is folded in, and where they end
 
@@ -620,7 +620,7 @@ def _threshold(loss: Completion) -> float:
     size = np.abs(np.asarray(data.dual(x, data.fitted(x))))
     if loss.intercepts == "none":
         size = np.abs(size - np.median(size))
-    typical = DEVIATION * float(np.median(size)) or float(size.std())
+    typical = GAUSSIAN * float(np.median(size)) or float(size.std())
     return TUNING * typical or 1.0
 
 

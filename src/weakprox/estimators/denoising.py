@@ -23,7 +23,7 @@ from weakprox.problem import Problem
 from weakprox.selection import folded, regularization_path
 from weakprox.selection.copy_scales import FEWEST, copy_scales, rescaled_moments, scales_differ
 from weakprox.selection.debias import debiasing, undone_by
-from weakprox.selection.denoise import Choice, NoisyMatrix
+from weakprox.selection.denoise import Choice, NoisyMatrix, Tried, candidates
 from weakprox.selection.noise import are_counts, is_poisson, mean_noise, sample_moments
 
 FLOATS = [np.float64, np.float32]
@@ -475,6 +475,6 @@ class SparseLowRankCV(_Denoiser):
         point = path.best(self.errors_, one_standard_error=simplest)
         self.best_index_ = (point.row, point.column)
         index = point.row * grid.shape[1] + point.column
-        found = data.choice(grid, judged, index)
+        found = Tried(data.debias, candidates(grid), [judged]).at(index)
         more = {"rank": path.ranks.ravel(), "nonzeros": path.nonzeros.ravel()}
         return replace(found, table=found.table | more)

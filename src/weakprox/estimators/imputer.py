@@ -16,6 +16,7 @@ from weakprox.errors import InputError
 from weakprox.estimators._base import Certified
 from weakprox.estimators._gaussian_columns import Filled, GaussianColumns, some_rows
 from weakprox.estimators._nearest_rows import NearestRows
+from weakprox.estimators._row_space import RowSpace
 from weakprox.linalg import decompositions
 from weakprox.linalg.gram_svd import squared
 from weakprox.linalg.lowrank import LowRank
@@ -51,10 +52,6 @@ FULL = 4000  # size up to which all singular values are computed: fewer and sure
 KEPT = 1 << 20  # entries of a table up to which it is kept, filled, for a report
 LEAST = 1e-3  # least bound, relative to the largest singular value
 FLOOR = 1e-9  # least multiplier of the bound, relative to the largest value of the answer
-CHUNK = 256  # rows completed at a time: each needs a small matrix
-STEPS = 60  # largest number of steps of the splitting
-STILL = 1e-4  # relative change at which the splitting ends
-RELAXATION = 1.6  # over-relaxation, the usual one
 
 
 class Candidate(NamedTuple):
@@ -221,72 +218,14 @@ class HiddenEntries:
         return found
 
 
-@dataclass(frozen=True)
-class RowSpace:
-    r"""The answer :math:`X = A B^\top`, :math:`B = V S^{1/2}`, as a model of single rows.
-
-    :math:`\|X\|_* = \min \tfrac12 (\|A\|_F^2 + \|B\|_F^2)` over all such factors. So at the
-    optimum each row a of A solves, for that row's observed entries,
-
-    .. math::
-        \min_a \tfrac12 \|x_o - B_o a\|^2 + \tfrac{c}{2} \|a\|^2
-        + \lambda \|B a\|_1 + \tfrac{\rho}{2} \|B a\|^2
-
-    with c the multiplier of the bound on the nuclear norm. New rows are completed by the
-    same problem, and rows of the training data get the values of the fit.
-    """
-
-    B: Vector  # columns x rank
-    multiplier: float
-    lam: float
-    ridge: float
-
-    @classmethod
-    def of(cls, Z: Vector, X: LowRank, lam: float, ridge: float) -> RowSpace:
-        """From data with NaN where nothing was observed, and the low-rank answer."""
-        B = X.Vt.T * np.sqrt(X.s)
-        dense = X.dense()
-        pull = float(np.nansum((Z - dense) * dense))
-        pull -= ridge * X.sqnorm + lam * float(np.abs(dense).sum())
-        # at least a little, for rows with fewer entries than the rank
-        floor = FLOOR * float(X.s.max(initial=0.0)) or 1.0  # any one will do for zeros
-        multiplier = max(pull / max(X.nuclear_norm, np.finfo(float).tiny), floor)
-        return cls(B[:, X.s > 0], multiplier, lam, ridge)
-
-    def complete(self, Z: Vector) -> Vector:
-        """All entries of rows with NaN where nothing is known."""
-        filled = np.empty(Z.shape)
-        for first in range(0, len(Z), CHUNK):
-            part = slice(first, first + CHUNK)
-            filled[part] = self._some(Z[part])
-        return filled
-
-    def _some(self, Z: Vector) -> Vector:
-        """Complete a few rows, by alternating directions where lam is not zero."""
-        B, size = self.B, np.sum(self.B**2, axis=0)  # B'B is diagonal
-        seen = ~np.isnan(Z)
-        known = np.where(seen, Z, 0.0) @ B
-        H = np.empty((len(Z), len(size), len(size)))
-        for row, product in zip(seen, H, strict=True):
-            most = 2 * np.count_nonzero(row) > len(row)
-            part = B[~row if most else row]  # the fewer ones
-            product[...] = np.diag(size) - part.T @ part if most else part.T @ part
-        H += np.diag(self.ridge * size + self.multiplier)
-        if self.lam == 0.0 or B.shape[1] == 0:
-            return np.linalg.solve(H, known[..., None])[..., 0] @ B.T
-        # a penalty of the splitting that weighs as much as the multiplier on average
-        step = self.multiplier / float(size.mean())
-        inverse = np.linalg.inv(H + np.diag(step * size))
-        X, split, dual = np.zeros(Z.shape), np.zeros(Z.shape), np.zeros(Z.shape)
-        for _ in range(STEPS):
-            a = inverse @ (known + step * ((split - dual) @ B))[..., None]
-            last, X = X, a[..., 0] @ B.T
-            ahead = RELAXATION * X + (1.0 - RELAXATION) * split + dual
-            split = np.sign(ahead) * np.maximum(np.abs(ahead) - self.lam / step, 0.0)
-            dual = ahead - split
-            if float(np.abs(X - last).max()) <= STILL * float(np.abs(X).max()):
-                break
-        return X
+def multiplier(Z: Vector, X: LowRank, lam: float, ridge: float) -> float:
+    """The multiplier of the bound on the nuclear norm, from data with NaN and the answer."""
+    dense = X.dense()
+    pull = float(np.nansum((Z - dense) * dense))
+    pull -= ridge * X.sqnorm + lam * float(np.abs(dense).sum())
+    # at least a little, for rows with fewer entries than the rank
+    floor = FLOOR * float(X.s.max(initial=0.0)) or 1.0  # any one will do for zeros
+    return max(pull / max(X.nuclear_norm, np.finfo(float).tiny), floor)
 
 
 @dataclass(eq=False, repr=False)
@@ -430,9 +369,10 @@ class SparseLowRankImputer(OneToOneFeatureMixin, TransformerMixin, Certified):
             tau = max(start.nuclear_norm, LEAST * (data.top or 1.0))
         self.tau_ = tau
         self.result_ = self._fitted(data.loss, self.lam_, NuclearBall(tau), start=start)
-        ridge = self._ridge(self.lam_)
-        self._rows = RowSpace.of(data.Z, self.result_.low_rank, self.lam_, ridge)
-        self.components_ = self.result_.low_rank.Vt
+        weights = {"lam": self.lam_, "ridge": self._ridge(self.lam_)}
+        L = self.result_.low_rank
+        self._rows = RowSpace.of(L, multiplier(data.Z, L, **weights), **weights)
+        self.components_ = L.Vt
         self._columns = self._learnt_columns(X)
         if X.size <= KEPT:
             self.result_ = replace(self.result_, estimate=self._filled(X, X))

@@ -378,10 +378,8 @@ def _with_reverse(
     def placed(scores: list[tuple[Vector, Vector]]) -> Vector:
         return np.concatenate([graphs.placements(*pair) for pair in scores])
 
-    before = placed(known)
-    gains = {weight: placed(added(weight)) - before for weight in REVERSED}
-    best = max(gains, key=lambda weight: float(gains[weight].mean()))
-    return (best, added(best)) if _clear(gains[best]) else (0.0, known)
+    best = _clearly_best({weight: placed(added(weight)) for weight in (0.0, *REVERSED)}, 0.0)
+    return best, added(best)
 
 
 def _check_no_pairs(X: Any) -> None:
@@ -399,13 +397,15 @@ def _clearly_better(one: Chosen, other: Chosen) -> bool:
     """Whether the first ranks the same hidden edges clearly better."""
     if one.hidden.size == 0 or one.hidden.shape != other.hidden.shape:  # no time
         return False
-    placed = [graphs.placements(each.hidden, each.others) for each in (one, other)]
-    return _clear(placed[0] - placed[1])
+    placed = [graphs.placements(each.hidden, each.others) for each in (other, one)]
+    return bool(_clearly_best(dict(enumerate(placed)), 0))
 
 
-def _clear(gain: Vector) -> bool:
-    """Whether a mean gain is more than its standard errors explain."""
-    return bool(gain.mean() > CLEAR * gain.std() / math.sqrt(gain.size))
+def _clearly_best(placed: dict[float, Vector], plain: float) -> float:
+    """The option that places hidden edges best, if its gain over the plain one is clear."""
+    best = max(placed, key=lambda option: float(placed[option].mean()))
+    gain = placed[best] - placed[plain]
+    return best if gain.mean() > CLEAR * gain.std() / math.sqrt(gain.size) else plain
 
 
 def _calibrated(model: LinkPredictor) -> bool:
@@ -618,10 +618,7 @@ class LinkPredictor(Certified):
                 better = all(here.mean() > x.mean() for x in placed.values())
                 waited = 0 if better else waited + 1
                 placed[half_life] = here
-        if math.inf not in placed:
-            return math.inf
-        best = max(placed, key=lambda one: float(placed[one].mean()))
-        return best if _clear(placed[best] - placed[math.inf]) else math.inf
+        return _clearly_best(placed, math.inf) if math.inf in placed else math.inf
 
     def _choose(
         self,

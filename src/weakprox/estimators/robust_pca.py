@@ -16,7 +16,7 @@ from weakprox.arguments import integer, nonnegative, one_of, or_auto, positive
 from weakprox.errors import InputError, ShapeError
 from weakprox.estimators._base import Certified, labeller
 from weakprox.estimators._pursuit import pursued
-from weakprox.estimators._robust_rows import RobustRows
+from weakprox.estimators._row_space import RowSpace
 from weakprox.linalg import decompositions
 from weakprox.linalg.arrays import like, namespace, row_blocks, to_numpy
 from weakprox.linalg.lowrank import LowRank
@@ -204,7 +204,7 @@ class RobustPCA(OneToOneFeatureMixin, TransformerMixin, Certified):
         if math.isnan(self.noise_):
             places, z = scaled.sample(np.random.default_rng([self._seed, 0]))
             self.noise_ = _deviation(z - _at(L, *places))
-        self._rows = RobustRows.of(L, self.lam_, self.k_)
+        self._rows = RowSpace.of(L, self.lam_, k=self.k_)
         self._S, self._outliers = fits.outliers(L, self.k_, exact=self._limit is not None)
         s, Vt = _components(L, scaled.weights)
         self.singular_values_, self.components_ = s, Vt
@@ -265,7 +265,7 @@ class RobustPCA(OneToOneFeatureMixin, TransformerMixin, Certified):
         """
         check_is_fitted(self, "result_")
         rows = self._read(X, reset=False)
-        found = self._rows.fitted(np.asarray(rows * self.column_weights_, dtype=float))
+        found = self._rows.complete(np.asarray(rows * self.column_weights_, dtype=float))
         return (found / self.column_weights_).astype(rows.dtype, copy=False)
 
     @property

@@ -32,13 +32,12 @@ from weakprox.estimators._stability import (
     normalized_cut,
 )
 from weakprox.linalg import decompositions
-from weakprox.linalg.arrays import Array, namespace, sqnorm, total
+from weakprox.linalg.arrays import sqnorm
 from weakprox.linalg.lowrank import LowRank
 from weakprox.losses import Custom
-from weakprox.penalties import ElasticNet
-from weakprox.penalties.separable import Separable
+from weakprox.penalties import L1, ElasticNet
 from weakprox.problem import Problem
-from weakprox.protocols import Geometry, LossCapabilities, Penalty
+from weakprox.protocols import LossCapabilities, Penalty
 from weakprox.selection.noise import Values, noise_edge, noise_level
 from weakprox.spectral import NuclearNorm
 
@@ -134,53 +133,17 @@ class SelfExpression(Custom):
         return 0.5 * sqnorm(self._Zt - self._Zt @ C)
 
 
-@dataclass(frozen=True)
-class WeightedDiagonal(Separable):
-    r"""Elastic net with a separate weight for the diagonal.
-
-    :math:`\lambda_1\sum_{i\ne j}|x_{ij}| + \delta\sum_i|x_{ii}| + \lambda_2\|X\|_F^2`: with
-    :math:`\delta` large enough, an exact penalty for a diagonal of zeros that is finite at
-    low-rank points, where the diagonal is only nearly zero.
-    """
-
-    lam1: float
-    lam2: float
-    diagonal: float
-    _weights = ("lam1", "lam2", "diagonal")
-    rowwise = False  # a row has its own column
-
-    def value(self, X: Array) -> float:
-        """Both weighted sums and the squares."""
-        xp = namespace(X)
-        diagonal = total(xp.abs(xp.linalg.diagonal(X)))
-        found = self.lam1 * (total(xp.abs(X)) - diagonal) + self.diagonal * diagonal
-        return found + self.lam2 * sqnorm(X)
-
-    def feasible(self, y: Array) -> Array:
-        """Clip entries to their box."""
-        xp = namespace(y)
-        at = xp.arange(y.shape[0])
-        own = xp.clip(y[at, at], -self.diagonal, self.diagonal)
-        y = xp.clip(y, -self.lam1, self.lam1)
-        y[at, at] = own
-        return y
-
-    def ascend(
-        self, y: Array | None, X: Array, t: float, *, geometry: Geometry = "paper"
-    ) -> Array:
-        """clip(y + t X) to the box."""
-        return self.feasible(t * X if y is None else y + t * X)
-
-
 def self_expression(
     Z: Values, nuclear: float, lam: float, ridge: float, *, zero_diagonal: bool
 ) -> Problem:
     """Minimise 1/2 |X - XC|^2 + nuclear |C|_* + lam |C|_1 + ridge/2 |C|^2."""
     loss: Any = SelfExpression(Z)
     penalty: Penalty = ElasticNet(lam, 0.5 * ridge)
-    if zero_diagonal:  # larger than any slope that would move the diagonal off zero
-        large = nuclear + float(np.max(np.sum(Z * Z, axis=1)))
-        penalty = WeightedDiagonal(lam, 0.5 * ridge, large)
+    if zero_diagonal:
+        weights = np.full((len(Z), len(Z)), lam)
+        # larger than any slope that would move the diagonal off zero
+        np.fill_diagonal(weights, nuclear + float(np.max(np.sum(Z * Z, axis=1))))
+        penalty = L1(1.0, weights) + ElasticNet(0.0, 0.5 * ridge)
     return Problem(loss, penalty, NuclearNorm(nuclear))
 
 

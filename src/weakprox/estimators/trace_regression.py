@@ -387,8 +387,9 @@ class _TraceModel(Certified, ABC):
         folds = list(cv.split(A, b))
         search: Search[Setting] = self._search(folds, trial, prepare=prepare)
         if whole:  # radii of the same weights start from each other's answers
-            settings = list(dict.fromkeys(settings))
-            search.grid(settings, lambda one, two: one[:-1] == two[:-1])
+            for weights in dict.fromkeys(one[:-1] for one in settings):
+                row = [one for one in settings if one[:-1] == weights]
+                search.best_of(row, start="before")
         else:
             _walk(search, settings)
         found = search.scores()

@@ -333,13 +333,9 @@ def _entries(told: Terms, data: dict[str, Piece], shape: tuple[int, int], own: O
     weight: Any = _per_entry(told, len(values))
     weight = data["weights"].whole() if told.get("weights") else weight
     inner = told.get("loss", {"kind": "squared"})
-    if inner["kind"] == "own" and "entry" not in own:
-        raise _needs_problem(f"a loss of the user's, {inner.get('name')}")
-    entry: Any = own.get("entry") if inner["kind"] == "own" else None
-    if entry is None:
-        known = {"squared": plain.SquaredEntry, "huber": plain.HuberEntry}
-        known |= {"logistic": plain.LogisticEntry, "poisson": plain.PoissonEntry}
-        entry = known[inner["kind"]](*([inner["k"]] if inner["kind"] == "huber" else []))
+    known = {"squared": plain.SquaredEntry, "huber": plain.HuberEntry}
+    known |= {"logistic": plain.LogisticEntry, "poisson": plain.PoissonEntry}
+    entry = _built(known, inner, own, "entry", "a loss")
     left, right = (data[name].whole() if name in data else None for name in SCALINGS)
     more: Terms = {name: told[name] for name in ("intercepts", "ridge") if name in told}
     more |= {"left": left, "right": right}
@@ -483,9 +479,10 @@ def _penalty(told: Terms, i: int, data: dict[str, Piece], own: Own) -> Penalty:
         return plain.Largest(data[A], data[b].whole())
     entrywise = [data[name].whole() for name in entrywise_names(i, told)]
     if told["kind"] == "weighted":
-        return plain.WeightedL1(told["lam"], *entrywise)
+        zero = np.zeros((1, 1))
+        return plain.Range(told["lam"] * entrywise[0].astype(np.float64), zero, zero)
     if told["kind"] == "range":
-        return plain.Range(told["slope"], *entrywise)
+        return plain.Range(np.full((1, 1), told["slope"]), *entrywise)
     kinds = {"box": plain.Box, "groups": plain.Groups}
     return _built(kinds, told, own, i, "a penalty")  # type: ignore[no-any-return]
 

@@ -121,7 +121,7 @@ def made(result: Any, evidence: Evidence, told: Description) -> Proof:
             kind = width_for(y, part, gap, most, w, extent, bounded=bounded)
             arrays[f"y{i}"] = stored(y, part, kind, X, lost, bounded=bounded)
         else:
-            weighted = isinstance(y, Rows) and isinstance(part, (plain.WeightedL1, plain.Range))
+            weighted = isinstance(y, Rows) and isinstance(part, plain.Range)
             arrays |= _named(f"y{i}", y.scaled(unit) if weighted else y)
     strong = float(run.loss.strong_convexity)
     if isinstance(statement.loss, (plain.Measurements, plain.Regression)):
@@ -246,8 +246,8 @@ def _rounding(X: plain.Factors, statement: plain.Statement, value: float) -> flo
     far = X.error + U * math.sqrt(2 * max(value, 0.0))
     found: float = far * (math.sqrt(2 * max(value, 0.0)) + far) + 16 * U * abs(value)
     for part in statement.penalties:
-        slope = max(getattr(part, "above", 0.0), getattr(part, "below", 0.0))
-        found += float(slope + getattr(part, "lam", 0.0)) * X.spread
+        slopes = (np.max(getattr(part, name, 0.0)) for name in ("above", "below", "slopes"))
+        found += float(max(slopes) + getattr(part, "lam", 0.0)) * X.spread
         found += part.curvature * far * (float(np.linalg.norm(X.s)) + far)
     return found + float(getattr(statement.spectral, "lam", 0.0)) * X.nuclear_norm().error
 

@@ -11,6 +11,7 @@ import numpy as np
 import scipy.sparse
 
 from weakprox.display import counted
+from weakprox.estimators._entries import read_observations
 from weakprox.losses import Completion, Huber
 from weakprox.losses.entry_losses import Squared
 from weakprox.problem import Problem
@@ -34,9 +35,7 @@ COLUMNS = {  # of the table of the search
 def write_completion_report(
     path: str | Path,
     model: MatrixCompletion,
-    rows: Vector,
-    columns: Vector,
-    values: Vector,
+    observed: tuple[Any, Any, Any],
     *,
     title: str,
     labels: tuple[Any, Any],
@@ -44,9 +43,11 @@ def write_completion_report(
 ) -> Path:
     """Write a fitted model as one HTML file.
 
-    `rows` and `columns` are indices of the observed `values`, in the order of `row_ids_` and
-    `column_ids_`. `labels` are the names of rows and of columns, or None.
+    `observed` are the rows, columns and values that it was fitted to, or a matrix and None
+    twice. `labels` are the names of rows and of columns, or None.
     """
+    seen = read_observations(model, *observed, (None, None, None), fitted=model._column_ids)
+    rows, columns, values = seen.rows, seen.columns, seen.values
     shape = len(model.row_ids_), len(model.column_ids_)
     loss = Completion(
         rows,

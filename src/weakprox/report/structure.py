@@ -12,6 +12,7 @@ from weakprox.linalg import decompositions
 from weakprox.linalg.arrays import to_numpy
 from weakprox.linalg.lowrank import LowRank
 from weakprox.plots._cells import SUPPORT, Rows
+from weakprox.selection.noise import mp_quantile
 
 Values = np.ndarray[Any, np.dtype[np.float64]]
 
@@ -19,7 +20,6 @@ MOST_COMPONENTS = 8
 MOST_LOADS = 5  # rows, and columns, that are named for a component
 MOST_ENTRIES = 12
 MOST_POINTS = 2000  # points of the scatter of residuals: more would cover each other
-MOST_ANGLES = 4001  # angles at which the Marchenko-Pastur law is integrated
 SPECTRUM_BELOW = 1000  # smaller side up to which all singular values take about a second
 LONGEST = 48  # characters of a label in a table
 
@@ -128,12 +128,5 @@ def residual_spectrum(residual: Rows) -> Values | None:
 def noise_spectrum(shape: tuple[int, int], noise: float) -> Values:
     """Singular values to expect of pure noise: quantiles of the Marchenko-Pastur law."""
     small, large = min(shape), max(shape)
-    root = math.sqrt(small / large)
-    middle, half = 1.0 + root**2, 2.0 * root  # of the support [(1 - root)^2, (1 + root)^2]
-    # Over angles the density is smooth: its square roots at both ends are sines.
-    angle = np.linspace(0.0, math.pi, MOST_ANGLES)[1:]
-    at = middle - half * np.cos(angle)
-    density = (half * np.sin(angle)) ** 2 / at
-    mass = np.cumsum(density)
-    levels = (np.arange(small, 0, -1) - 0.5) / small
-    return noise * np.sqrt(large * np.interp(levels, mass / mass[-1], at))
+    shares = (np.arange(small, 0, -1) - 0.5) / small
+    return np.asarray(noise * np.sqrt(large * mp_quantile(small / large, shares)))

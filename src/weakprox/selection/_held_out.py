@@ -20,7 +20,7 @@ from weakprox.selection.debias import Debias, along_triplets, refit_values, rela
 from weakprox.selection.grid import Grid
 from weakprox.selection.noise import Values, matrix
 from weakprox.selection.path import walk
-from weakprox.selection.search import Deadline, Search, Seed, stream
+from weakprox.selection.search import Deadline, Search, Seed, Weights, stream
 from weakprox.spectral import NuclearBall
 
 # A copy, the mean of the others, and the answers of the path that is fitted to it.
@@ -161,21 +161,15 @@ def held_out(
     settings["seed"] = seed_number("seed", seed)
     prepare = partial(_left_out, copies, grid, penalty, spectral, settings)
     limits: Any = {"deadline": deadline, "progress": progress, "n_jobs": n_jobs}
-
-    def describe(k: int, at: tuple[int, int], found: Any) -> str:
-        Z, (product, square) = copies.means[k], found[:2]
-        error = (square - 2.0 * product + float(np.sum(Z * Z))) / Z.size
-        weights = f"lam {grid.lams[at[0]]:.3g}  tau {grid.taus[at]:.3g}"
-        return f"{weights}  score {-error:.4g}"
-
-    limits["describe"] = describe
     compare = partial(_compared, refit)
-    search: Search[tuple[int, int]] = Search(left_out, compare, prepare=prepare, **limits)
-    search.grid(list(np.ndindex(grid.shape)))
-    count = len(search.losses[0, 0])
+    search: Search[Weights] = Search(left_out, compare, prepare=prepare, **limits)
+    points = grid.points()
+    search.grid(points)
+    count = len(search.losses[points[0]])
     found = np.full((5 if refit else 2, count, *grid.shape), np.nan)
-    for (i, j), losses in search.losses.items():
-        found[:, :, i, j] = np.array(losses).T
+    for place, point in zip(np.ndindex(grid.shape), points, strict=True):
+        if point in search.losses:
+            found[:, :, *place] = np.array(search.losses[point])[:, 1:].T
     constants = np.array([np.sum(copies.means[k] ** 2) for k in left_out[:count]])
     refits = found[2:] if refit else None
     return HeldOut(found[0], found[1], constants, copies.means[0].size, refits)
@@ -207,15 +201,18 @@ def _left_out(
 
 
 def _compared(
-    refit: bool, fold: Fold, at: tuple[int, int], start: None
+    refit: bool, fold: Fold, point: Weights, start: None
 ) -> tuple[tuple[float, ...], None]:
-    """The products of the next point; the path itself provides the warm starts."""
+    """Error and products of the next point; the path itself provides the warm starts."""
     Z, A, steps = fold
     X = next(steps)[2].low_rank
-    if not refit:
-        return (X.inner(Z), X.sqnorm), None
-    s, t, z = X.s, refit_values(X, A), along_triplets(X, Z)
-    return tuple(float(x) for x in (s @ z, s @ s, t @ z, t @ t, s @ t)), None
+    if refit:
+        s, t, z = X.s, refit_values(X, A), along_triplets(X, Z)
+        products = tuple(float(x) for x in (s @ z, s @ s, t @ z, t @ t, s @ t))
+    else:
+        products = X.inner(Z), X.sqnorm
+    error = (products[1] - 2.0 * products[0] + float(np.sum(Z * Z))) / Z.size
+    return (error, *products), None
 
 
 def sure(M: Any, X: Any, noise: float, divergence: float) -> float:

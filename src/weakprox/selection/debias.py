@@ -15,6 +15,7 @@ import numpy as np
 from weakprox.arguments import flag, is_auto
 from weakprox.errors import InputError
 from weakprox.linalg.lowrank import LowRank
+from weakprox.selection.search import clearly_positive
 
 Debias = bool | Literal["auto"]
 Refit = Literal[False, "auto"]  # of models without a factor
@@ -115,7 +116,6 @@ def best_refit(search: Any, plain: Any) -> tuple[Any, float]:
     moved = error - 2.0 * w * towards + w**2 * length
     best = int(np.argmin(moved.mean(axis=0)))
     gain = error[:, candidates.index(plain)] - moved[:, best]
-    spread = float(gain.std(ddof=1)) / np.sqrt(len(gain)) if len(gain) > 1 else 0.0
-    if float(gain.mean()) <= WORTH * spread:
+    if not clearly_positive(gain, WORTH):
         return plain, 0.0
     return candidates[best], float(w[best])

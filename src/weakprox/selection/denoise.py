@@ -137,29 +137,28 @@ class Tried:
     def choice(self) -> Choice:
         """The simplest kind of model, and its least radius, within a standard error."""
         errors = self.errors
+        keys = [point[:2] for point in self.points] if len(errors) > 1 else None
+        return self.at(least(errors, keys, self.repeats))
+
+    def at(self, index: int) -> Choice:
+        """One of the candidates, with the table of all of them."""
         parts = [one.shares(self.debias) for one in self.found]
         scales, refits = (
             np.concatenate([p.ravel() for p in x]) for x in zip(*parts, strict=True)
         )
         copy = [i for i, point in enumerate(self.points) if point.kind == COPY]
         scales[copy], refits[copy] = 1.0, 0.0
-        keys = [point[:2] for point in self.points] if len(errors) > 1 else None
-        best = least(errors, keys, self.repeats)
+        # how the shrinkage was undone
+        columns = {"scale": scales} | ({"refit": refits} if is_auto(self.debias) else {})
         weights = [Weights(point.lam, point.tau) for point in self.points]
-        table = Scores(weights, errors).table(**_columns(self.debias, scales, refits))
-        kind = KINDS[self.points[best].kind]
-        return Choice(*weights[best], float(scales[best]), table, kind, float(refits[best]))
+        table = Scores(weights, self.errors).table(**columns)
+        kind = KINDS[self.points[index].kind]
+        return Choice(*weights[index], float(scales[index]), table, kind, float(refits[index]))
 
 
-def _columns(debias: Debias, scales: Values, refits: Values) -> dict[str, Values]:
-    """Columns of a table that say how the shrinkage was undone."""
-    return {"scale": scales} | ({"refit": refits} if is_auto(debias) else {})
-
-
-def _pairs(grid: Grid) -> list[tuple[float, float]]:
-    """Weight and radius of each point, row by row."""
-    lams = np.repeat(grid.lams, grid.shape[1])
-    return list(zip(lams.tolist(), grid.taus.ravel().tolist(), strict=True))
+def candidates(grid: Grid, kind: int = BOTH) -> list[Candidate]:
+    """The points of a grid as models of one kind, row by row."""
+    return [Candidate(kind, place, *point) for place, point in enumerate(grid.points())]
 
 
 def _simple_points(M: Values, grid: Grid) -> list[Candidate]:
@@ -289,11 +288,10 @@ class NoisyMatrix:
                 middle = 0.5 * (row.taus[:, 1:] + row.taus[:, :-1])
                 row = Grid(row.lams, np.sort(np.concatenate([row.taus, middle], axis=1)))
             kind = BOTH if row.lams[0] else LOW_RANK
-            points = [Candidate(kind, j, *pair) for j, pair in enumerate(_pairs(row))]
             found = self._row(copies, row, tried if kind == BOTH else None)
             if found is None:
                 break
-            tried.add(points, found)
+            tried.add(candidates(row, kind), found)
             before, best = best, min(best, tried.least)
             if self.deadline.passed or best >= before:
                 break
@@ -335,16 +333,6 @@ class NoisyMatrix:
                 break
             found.append(HeldOut.joined(parts, folds=False).some(back))
         return found
-
-    def choice(self, grid: Grid, found: HeldOut, index: int | None = None) -> Choice:
-        """The point of least mean error, or the one of this index, and the whole table."""
-        errors = found.errors(debias=self.debias).reshape(len(found.constants), -1)
-        scales, refits = (each.ravel() for each in found.shares(self.debias))
-        points = [Weights(*pair) for pair in _pairs(grid)]
-        best = least(errors) if index is None else index
-        table = Scores(points, errors).table(**_columns(self.debias, scales, refits))
-        share = float(refits[best])
-        return Choice(*points[best], float(scales[best]), table, refit=share)
 
     def noise(self, first: float | None = None) -> float:
         """The noise level after a first fit, from a first estimate.

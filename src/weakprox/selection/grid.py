@@ -13,6 +13,7 @@ from weakprox.errors import InputError, ShapeError
 from weakprox.linalg import decompositions
 from weakprox.linalg._thin_svd import thin_eigh, thin_svd
 from weakprox.selection.noise import Values, matrix, noise_edge, noise_level, shrunk_values
+from weakprox.selection.search import Weights
 
 LOWEST, HIGHEST = 0.2, 0.9  # radii, as shares of the leading singular values
 RANGE = 16.0  # from the largest weight to the smallest but zero
@@ -30,6 +31,11 @@ class Grid:
     def shape(self) -> tuple[int, int]:
         """Rows and columns."""
         return int(self.taus.shape[0]), int(self.taus.shape[1])
+
+    def points(self) -> list[Weights]:
+        """Weight and radius of each point, row by row."""
+        lams = np.repeat(self.lams, self.shape[1])
+        return list(map(Weights, lams.tolist(), self.taus.ravel().tolist()))
 
 
 def default_grid(

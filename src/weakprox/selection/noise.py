@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from functools import lru_cache
 from typing import Any, Literal
 
 import numpy as np
@@ -23,6 +22,7 @@ MOST = 1000  # rows and columns from which a spectrum is computed
 LOWEST = 0.25  # share of singular values, the smallest ones, that show whether there is a bulk
 SQUARE = 0.5  # ratio of sides up to which they do: those of square matrices fluctuate much
 SURE = 2.0  # standard errors by which they must differ from pure noise
+BISECTIONS = 52  # steps to an angle of the law of noise, which has as many digits
 BEYOND = 2.0  # how far a spectrum without a bulk is extrapolated (`benchmarks/data/levels.py`)
 
 
@@ -145,7 +145,7 @@ def _from_spectrum(A: Values, *, continued: bool = False) -> float:
         if A.shape[axis] > MOST:
             A = np.take(A, rng.choice(A.shape[axis], MOST, replace=False), axis=axis)
     s = decompositions.svdvals(A)
-    law = max(A.shape) * mp_quantile(min(A.shape) / max(A.shape))  # of pure noise
+    law = max(A.shape) * float(mp_quantile(min(A.shape) / max(A.shape)))  # of pure noise
     level = float(np.median(s)) * math.sqrt(share / law)
     if not np.median(s) > max(A.shape) * np.finfo(float).eps * s[0]:
         return 0.0  # singular values that are rounding errors of the largest show no noise
@@ -164,7 +164,7 @@ def _continuation(s: Values, longer: int) -> float:
     ratio, few = size / longer, max(1, int(LOWEST * size))
     if ratio > SQUARE or few < 2:  # one value is no group
         return 1.0
-    law = np.array([mp_quantile(ratio, (k + 0.5) / size) for k in range(2 * few)])
+    law = mp_quantile(ratio, (np.arange(2 * few) + 0.5) / size)
     rising = s[::-1][: 2 * few] ** 2
     lowest, second = (
         float(np.sum(rising[part])) / float(np.sum(law[part]))
@@ -174,31 +174,24 @@ def _continuation(s: Values, longer: int) -> float:
     if lowest >= (1.0 - SURE * error) * second:
         return 1.0
     continued = lowest * math.pow(lowest / second, BEYOND)
-    return min(1.0, continued * mp_quantile(ratio) / float(np.median(s)) ** 2)
+    return min(1.0, continued * float(mp_quantile(ratio)) / float(np.median(s)) ** 2)
 
 
-@lru_cache(maxsize=256)
-def mp_quantile(ratio: float, share: float = 0.5) -> float:
-    """Quantile of the Marchenko-Pastur law for this ratio of sides, at most 1."""
-    from scipy.integrate import quad  # slow to import, and rarely needed
-    from scipy.optimize import brentq
+def mp_quantile(ratio: float, shares: Any = 0.5) -> Any:
+    """Quantiles of the Marchenko-Pastur law for this ratio of sides, at most 1.
 
-    low, high = (1.0 - math.sqrt(ratio)) ** 2, (1.0 + math.sqrt(ratio)) ** 2
-
-    def below(x: float) -> float:
-        """Mass below x, integrated over angles: the density's root is smooth there."""
-        middle, half = (low + high) / 2, (high - low) / 2
-        end = math.acos(max(-1.0, min(1.0, (middle - x) / half)))
-
-        def slope(angle: float) -> float:
-            at = middle - half * math.cos(angle)
-            if at <= 0.0:  # the pole of square matrices, which the angle removes
-                return half / (math.pi * ratio)
-            return (half * math.sin(angle)) ** 2 / (2 * math.pi * ratio * at)
-
-        return float(quad(slope, 0.0, end)[0])
-
-    return float(brentq(lambda x: below(x) - share, low, high))
+    At an angle from 0 to pi, the eigenvalue is 1 + ratio - 2 root cos(angle), and the mass
+    below it has a closed form, which is inverted by bisection.
+    """
+    root, shares = math.sqrt(ratio), np.asarray(shares, dtype=float)
+    low, high = np.zeros(shares.shape), np.full(shares.shape, math.pi)
+    for _ in range(BISECTIONS):
+        angle = 0.5 * (low + high)
+        half = np.arctan2((1.0 + root) * np.sin(angle / 2), (1.0 - root) * np.cos(angle / 2))
+        mass = (1.0 + ratio) * angle + 2.0 * root * np.sin(angle) - 2.0 * (1.0 - ratio) * half
+        below = mass < 2.0 * math.pi * ratio * shares
+        low, high = np.where(below, angle, low), np.where(below, high, angle)
+    return 1.0 + ratio - 2.0 * root * np.cos(angle)
 
 
 def noise_edge(shape: tuple[int, int], noise: float) -> float:

@@ -81,14 +81,15 @@ def near(losses: Any, errors: float = 1.0, repeats: int = 1) -> Values:
     return np.asarray(close)
 
 
-def clearly_positive(away: Values) -> Any:
-    """Whether the mean difference of losses, a row per fold, is clearly positive.
+def clearly_positive(away: Values, errors: float | None = None) -> Any:
+    """Whether the mean of differences, a row per fold, exceeds so many standard errors.
 
-    Without a true difference, even two folds exceed `SURE` standard errors only one time in
-    thirty. Infinite differences are clear.
+    Without a true difference, even two folds exceed `SURE`, the default, only one time in
+    thirty. Infinite differences are clear, and one fold has no standard error.
     """
-    error = away.std(axis=0, ddof=1) / math.sqrt(len(away)) if np.isfinite(away).all() else 0.0
-    return away.mean(axis=0) > SURE * error
+    measured = len(away) > 1 and np.isfinite(away).all()
+    error = away.std(axis=0, ddof=1) / math.sqrt(len(away)) if measured else 0.0
+    return away.mean(axis=0) > (SURE if errors is None else errors) * error
 
 
 def least(losses: Any, simplicity: Sequence[Any] | None = None, repeats: int = 1) -> int:
@@ -156,10 +157,9 @@ class Search(Generic[C]):
     fits a candidate to the data that are kept, from the answer `start` or from nothing (None),
     and returns the loss on the data that are left out (several losses if a model compares by
     more than one) and the answer. No candidate is started after the deadline, except the first.
-    `n_jobs` folds are worked on at a time by joblib, each with one thread of BLAS. The
-    progress display shows the current candidate, and what `describe(fold, candidate, loss)`
-    says of one that was tried. With `first`, `best_of` drops a candidate that is clearly worse
-    than the best on that number of folds; its losses on the others are infinite.
+    `n_jobs` folds are worked on at a time by joblib, each with one thread of BLAS. With
+    `first`, `best_of` drops a candidate that is clearly worse than the best on that number of
+    folds; its losses on the others are infinite.
     """
 
     folds: Sequence[Any]
@@ -169,22 +169,19 @@ class Search(Generic[C]):
     deadline: Deadline = Deadline()
     progress: bool | Literal["auto"] = False
     n_jobs: int | None = None
-    describe: Callable[[Any, C, Loss], str] | None = None
     first: int | None = None
     losses: dict[C, list[Loss]] = field(default_factory=dict, init=False)
     # of the candidates that `best_of` returned
     answers: dict[C, list[Any]] = field(default_factory=dict, init=False)
     _data: list[Any] | None = field(default=None, init=False)
 
-    def grid(
-        self, candidates: Sequence[C], linked: Callable[[C, C], bool] = lambda a, b: True
-    ) -> None:
+    def grid(self, candidates: Sequence[C]) -> None:
         """Try all candidates, fold by fold, so that the data of one fold exist at a time.
 
-        A candidate starts from the answer to the one before it if `linked` says so. If the
-        time does not suffice for all folds of candidates tried before, these are left out.
+        A candidate starts from the answer to the one before it. If the time does not suffice
+        for all folds of candidates tried before, these are left out.
         """
-        task = (self.prepare, self.trial, candidates, linked, self.deadline)
+        task = (self.prepare, self.trial, candidates, self.deadline)
         done: list[list[Loss]] = []
         if self.n_jobs in (None, 1):
             total = len(self.folds) * len(candidates)
@@ -192,7 +189,7 @@ class Search(Generic[C]):
                 bar = display.add("search", total)
                 for k, fold in enumerate(self.folds):
                     if not (done and self.deadline.passed):
-                        show = partial(self._show, display, bar, k, fold)
+                        show = partial(self._show, display, bar, k)
                         done.append(_followed(fold, *task, show=show))
         else:
             from joblib import Parallel, delayed, parallel_config
@@ -264,14 +261,12 @@ class Search(Generic[C]):
         return line[i]
 
     def _show(
-        self, display: Progress, bar: int, k: int, fold: Any, candidate: C, loss: Loss | None
+        self, display: Progress, bar: int, k: int, candidate: C, loss: Loss | None
     ) -> None:
         """Show a candidate that is tried on the fold of index k, or its loss once known."""
         where = f"fold {k + 1} of {len(self.folds)}  "
         if loss is None:
             display.advance(bar, 0.0, note=where + named(candidate))
-        elif self.describe is not None:
-            display.advance(bar, note=where + self.describe(fold, candidate, loss))
         else:
             display.advance(bar, note=where + scored(candidate, _columns(loss)[0]))
 
@@ -357,20 +352,18 @@ def _followed(
     prepare: Callable[[Any], Any],
     trial: Trial[C],
     candidates: Sequence[C],
-    linked: Callable[[C, C], bool],
     deadline: Deadline,
     show: Callable[[C, Loss | None], None] | None = None,
 ) -> list[Loss]:
     """Losses of the candidates on one fold, tried until the deadline, but at least one."""
     data, found = prepare(fold), list[Loss]()
     answer: Any = None
-    for i, candidate in enumerate(candidates):
+    for candidate in candidates:
         if found and deadline.passed:
             break
-        start = answer if i and linked(candidates[i - 1], candidate) else None
         if show is not None:
             show(candidate, None)
-        loss, answer = trial(data, candidate, start)
+        loss, answer = trial(data, candidate, answer)
         found.append(loss)
         if show is not None:
             show(candidate, loss)

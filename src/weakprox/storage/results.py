@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -12,6 +11,7 @@ import numpy as np
 
 from weakprox.storage.atomic import atomic
 from weakprox.storage.table import FileError, PathLike
+from weakprox.storage.tree import plain
 
 FORMAT = "weakprox result"
 VERSIONS = ("1", "2")  # without an estimate, and with one
@@ -28,7 +28,7 @@ def write_result(path: PathLike, about: Mapping[str, Any], arrays: Mapping[str, 
 
     if Path(path).suffix.lower() != SUFFIX:
         raise FileError(path, f"the suffix {Path(path).suffix!r}", f"a name with {SUFFIX}")
-    text = json.dumps(_written(about), allow_nan=False)
+    text = json.dumps(plain(about, str, lambda x: {"float": repr(x)}), allow_nan=False)
     kept = {name: np.ascontiguousarray(array) for name, array in arrays.items()}
     version = VERSIONS[any(name.startswith("estimate") for name in kept)]
     content = save(kept, {"format": FORMAT, "version": version, "result": text})
@@ -58,7 +58,7 @@ def read_result(path: PathLike) -> tuple[dict[str, Any], dict[str, Any]]:
             if len(text) > LARGEST or sorted(file.keys()) not in known:
                 raise FileError(path, "unknown contents", wanted)
             arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-            record = _read(json.loads(text))
+            record = json.loads(text, object_hook=_number)
     except (SafetensorError, OSError, ValueError, RecursionError) as problem:
         if isinstance(problem, FileError):
             raise
@@ -68,24 +68,6 @@ def read_result(path: PathLike) -> tuple[dict[str, Any], dict[str, Any]]:
     return record, arrays
 
 
-def _written(value: Any) -> Any:
-    """The value for JSON, which has no infinite numbers and no NaN."""
-    if isinstance(value, Mapping):
-        return {str(key): _written(one) for key, one in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [_written(one) for one in value]
-    if isinstance(value, np.generic):
-        value = value.item()
-    if isinstance(value, float) and not math.isfinite(value):
-        return {"float": repr(value)}
-    if value is None or isinstance(value, (bool, int, float, str)):
-        return value
-    return str(value)
-
-
-def _read(value: Any) -> Any:
-    if isinstance(value, dict):
-        if set(value) == {"float"}:
-            return float(value["float"])
-        return {key: _read(one) for key, one in value.items()}
-    return [_read(one) for one in value] if isinstance(value, list) else value
+def _number(found: dict[str, Any]) -> Any:
+    """A number that JSON does not have, or the object as it was read."""
+    return float(found["float"]) if set(found) == {"float"} else found

@@ -179,16 +179,23 @@ class Decoder:
         return array[()] if scalar is True and not shape and not device else array
 
 
-def plain(value: Any, other: Callable[[Any], Any] | None = None) -> Any:
-    """The value as JSON would read it back, NaN as null; `other` converts unknown objects."""
+def plain(
+    value: Any,
+    other: Callable[[Any], Any] | None = None,
+    infinite: Callable[[float], Any] = lambda number: None,
+) -> Any:
+    """The value as JSON types, NaN and infinities as null unless `infinite` converts them.
+
+    `other` converts unknown objects.
+    """
     if isinstance(value, (np.ndarray, np.generic)):
         value = value.tolist()
     if isinstance(value, Mapping):
-        return {str(key): plain(one, other) for key, one in value.items()}
+        return {str(key): plain(one, other, infinite) for key, one in value.items()}
     if isinstance(value, (list, tuple, range)):
-        return [plain(one, other) for one in value]
+        return [plain(one, other, infinite) for one in value]
     if isinstance(value, float):
-        return value if math.isfinite(value) else None
+        return value if math.isfinite(value) else infinite(value)
     if value is None or isinstance(value, (int, str)):
         return value
     if other is None:

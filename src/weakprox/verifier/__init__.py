@@ -18,7 +18,7 @@ from weakprox.verifier.entries import (
 )
 from weakprox.verifier.losses import OwnLoss, Squares
 from weakprox.verifier.measurements import Measurements, Outcomes
-from weakprox.verifier.penalties import Box, Groups, Largest, OwnPenalty, Range, WeightedL1
+from weakprox.verifier.penalties import Box, Groups, Largest, OwnPenalty, Range
 from weakprox.verifier.regression import Regression
 from weakprox.verifier.spectral import Ball, Norm, OwnSpectral, Psd
 from weakprox.verifier.sums import Dense, Factors
@@ -51,7 +51,6 @@ __all__ = [
     "Squares",
     "Statement",
     "Verdict",
-    "WeightedL1",
     "check",
     "proved",
 ]

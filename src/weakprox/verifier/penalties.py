@@ -64,75 +64,46 @@ class Box:
 
 
 @dataclass(frozen=True, eq=False)
-class WeightedL1:
-    """lam times the weighted sum of absolute values; weights broadcast to the shape of X."""
-
-    lam: float
-    weights: Any
-    curvature: ClassVar[float] = 0.0
-    infimum: ClassVar[float | None] = 0.0
-
-    def _limits(self, first: int, last: int) -> Any:
-        w = np.asarray(self.weights, dtype=np.float64)
-        return self.lam * (w[first:last] if len(w) > 1 else w)
-
-    def value(self, X: Point) -> Near:
-        parts = []
-        for first, last in sums.blocks(*X.shape):
-            found = total(np.abs(X.rows(first, last)) * self._limits(first, last))
-            parts.append(Near(found, 4 * U * found))
-        largest = self.lam * float(np.max(self.weights))
-        return added([*parts, Near(0.0, largest * X.spread * (1 + 4 * U))])
-
-    def pull(self, y: Any, shape: tuple[int, int]) -> Pull:
-        """Slopes, clipped to their limits, with room for rounding."""
-
-        def rows(first: int, last: int) -> Any:
-            limits = self._limits(first, last) * (1 - 4 * U)
-            return np.clip(np.asarray(y[first:last], dtype=np.float64), -limits, limits)
-
-        return Pull(rows)
-
-
-@dataclass(frozen=True, eq=False)
 class Range:
-    """Slope times the distance of each entry from [low, high], which broadcast to X's shape."""
+    """Slopes times the distances of entries from [low, high]; all broadcast to X's shape.
 
-    slope: float
+    Slopes may be products that were rounded once. A weighted l1 norm has ends of zero.
+    """
+
+    slopes: Any
     low: Any
     high: Any
     curvature: ClassVar[float] = 0.0
     infimum: ClassVar[float | None] = 0.0
 
-    def _ends(self, first: int, last: int) -> tuple[Any, Any]:
-        low, high = (np.asarray(end, dtype=np.float64) for end in (self.low, self.high))
-        return (
-            low[first:last] if len(low) > 1 else low,
-            high[first:last] if len(high) > 1 else high,
-        )
+    def _rows(self, first: int, last: int) -> tuple[Any, ...]:
+        """Slopes and ends of some rows."""
+        parts = (np.asarray(x, dtype=np.float64) for x in (self.slopes, self.low, self.high))
+        return tuple(x[first:last] if len(x) > 1 else x for x in parts)
 
     def value(self, X: Point) -> Near:
         parts = []
         for first, last in sums.blocks(*X.shape):
-            x, (low, high) = X.rows(first, last), self._ends(first, last)
-            found = self.slope * total(np.maximum(np.maximum(low - x, x - high), 0.0))
-            parts.append(Near(found, 4 * U * found))
-        return added([*parts, Near(0.0, self.slope * X.spread * (1 + 4 * U))])
+            x, (slopes, low, high) = X.rows(first, last), self._rows(first, last)
+            found = total(slopes * np.maximum(np.maximum(low - x, x - high), 0.0))
+            parts.append(Near(found, 8 * U * found))
+        return added([*parts, Near(0.0, float(np.max(self.slopes)) * X.spread * (1 + 8 * U))])
 
     def pull(self, y: Any, shape: tuple[int, int]) -> Pull:
-        """Slopes within their limits; none towards an end that is infinite."""
+        """Slopes within their limits, with room for rounding; none towards an infinite end."""
 
         def rows(first: int, last: int) -> Any:
-            low, high = self._ends(first, last)
-            found = np.clip(np.asarray(y[first:last], np.float64), -self.slope, self.slope)
+            slopes, low, high = self._rows(first, last)
+            limits = slopes * (1 - 4 * U)
+            found = np.clip(np.asarray(y[first:last], np.float64), -limits, limits)
             free = ((found > 0.0) & np.isinf(high)) | ((found < 0.0) & np.isinf(low))
             return np.where(free, 0.0, found)
 
         parts = []
         for first, last in sums.blocks(*shape):
-            slopes, (low, high) = rows(first, last), self._ends(first, last)
-            end = np.where(slopes > 0.0, high, np.where(slopes < 0.0, low, 0.0))
-            parts.append(dot(slopes, end))
+            pulled, (_, low, high) = rows(first, last), self._rows(first, last)
+            end = np.where(pulled > 0.0, high, np.where(pulled < 0.0, low, 0.0))
+            parts.append(dot(pulled, end))
         return Pull(rows, phi=added(parts))
 
 
@@ -231,4 +202,4 @@ class OwnPenalty:
         return Pull(Dense(whole).rows, error, sums.trusted_value(phi, self.eps))
 
 
-Penalty: TypeAlias = Box | WeightedL1 | Range | Groups | Largest | OwnPenalty
+Penalty: TypeAlias = Box | Range | Groups | Largest | OwnPenalty
