@@ -32,10 +32,16 @@ class Places:
     @classmethod
     def of_flags(cls, flags: Vector) -> Places:
         """The cells that are True."""
-        counts, short = np.count_nonzero(flags, axis=1), _short(flags.shape[1])
-        columns = np.broadcast_to(np.arange(flags.shape[1], dtype=short), flags.shape)
-        parts = (columns[i : i + BLOCK][flags[i : i + BLOCK]] for i in _steps(flags))
-        return cls(np.concatenate([[0], np.cumsum(counts)]), np.concatenate([*parts]))
+        counts, width = np.count_nonzero(flags, axis=1), flags.shape[1]
+        columns = np.tile(np.arange(width, dtype=_short(width)), min(BLOCK, len(flags)))
+        starts = np.concatenate([[0], np.cumsum(counts)])
+        found = np.empty(int(starts[-1]), columns.dtype)
+        for low in range(0, len(flags), BLOCK):
+            part = flags[low : low + BLOCK]
+            out = found[starts[low] : starts[low + len(part)]]
+            # positions of cells, not booleans, which are slow as an index
+            np.take(columns, np.flatnonzero(part), out=out, mode="clip")
+        return cls(starts, found)
 
     def __len__(self) -> int:
         return len(self.columns)
@@ -102,9 +108,12 @@ class PanelData:
     def comparable(self) -> tuple[Vector, Vector]:
         """Which units, and which periods, have an untreated outcome."""
         units, times = (np.zeros(size, dtype=bool) for size in self.shape)
-        for part, rows, columns in self.places.blocks():
-            free = np.flatnonzero(~self.treated[part])
-            units[rows[free]], times[columns[free]] = True, True
+        some = np.flatnonzero(np.diff(self.places.starts))
+        units[some] = ~np.logical_and.reduceat(self.treated, self.places.starts[some])
+        for part, _, columns in self.places.blocks():
+            times[columns[np.flatnonzero(~self.treated[part])]] = True
+            if times.all():
+                break
         return units, times
 
 
@@ -159,11 +168,6 @@ def _from_wide(Y: Any, treated: Any) -> PanelData:
 def _short(count: int) -> Any:
     """The type of indices below this number."""
     return np.uint16 if count <= 1 << 16 else np.int32
-
-
-def _steps(flags: Vector) -> range:
-    """The first row of each block."""
-    return range(0, len(flags), BLOCK)
 
 
 def _from_table(table: Any, names: tuple[Any, Any, Any, Any]) -> PanelData:

@@ -80,15 +80,20 @@ class Filled:
         """Make the array of these observations."""
         P: Any = data.pattern
         assert isinstance(P, Pattern)
-        base = data.fitted(np.broadcast_to(0.0, data.values.shape))
         values, empty = data.full(data.values), ~P.mask
-        values -= base.mean + base.rows[:, None]
-        values -= base.columns
         turned = P.shape[0] < P.shape[1]
         if turned:
             values, empty = np.ascontiguousarray(values.T), np.ascontiguousarray(empty.T)
         holes = np.flatnonzero(empty)
-        values.reshape(-1)[holes] = 0.0
+        base = data.zero()
+        for _ in range(2):  # the second one removes rounding errors
+            sums = values.sum(axis=1), values.sum(axis=0)
+            a, b = data.balanced(*(sums[::-1] if turned else sums))
+            base = Effects(0.0, base.rows + a, base.columns + b)
+            long, short = (b, a) if turned else (a, b)
+            values -= short
+            values -= long[:, None]
+            values.reshape(-1)[holes] = 0.0
         counts = np.sqrt(P.row_counts), np.sqrt(P.column_counts)
         lengths = (counts[1], counts[0]) if turned else counts
         return cls(data, values, holes, base, lengths, turned)
