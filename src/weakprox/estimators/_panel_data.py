@@ -69,8 +69,9 @@ class PanelData:
     """Observed cells of a panel, by rows, then by columns."""
 
     places: Places  # unit and period of each observed cell
-    values: Vector
-    treated: Vector  # whether each of these cells is treated
+    free: Vector  # outcomes of the untreated cells
+    affected: Vector  # outcomes of the treated cells
+    treated: Vector  # whether each of the cells is treated
     treatments: Places  # all treated cells, also those whose outcome is missing
     units: Vector  # labels of units and of periods
     times: Vector
@@ -99,11 +100,18 @@ class PanelData:
         """Period of each observed cell."""
         return self.places.columns
 
+    @property
+    def values(self) -> Vector:
+        """Outcome of each observed cell, as a new array."""
+        found = np.empty(len(self.treated))
+        found[np.flatnonzero(self.treated)] = self.affected
+        found[np.flatnonzero(~self.treated)] = self.free
+        return found
+
     def untreated(self) -> tuple[Vector, Vector, Vector]:
         """Unit, period and outcome of each untreated cell."""
-        free = np.flatnonzero(~self.treated)
-        columns = self.columns[free].astype(np.int32, copy=False)
-        return self.rows[free], columns, self.values[free]
+        at = np.flatnonzero(~self.treated)
+        return self.rows[at], self.columns[at].astype(np.int32, copy=False), self.free
 
     def comparable(self) -> tuple[Vector, Vector]:
         """Which units, and which periods, have an untreated outcome."""
@@ -148,15 +156,14 @@ def _from_wide(Y: Any, treated: Any) -> PanelData:
     flags = _flags("treated", treated, 2)
     if flags.shape != values.shape:
         raise ShapeError("treated", f"shape {flags.shape}", f"{values.shape}, that of Y")
-    known = ~np.isnan(values)
-    if known.all():
-        outcomes, treats = values.reshape(-1).copy(), flags.reshape(-1).copy()
-    else:  # positions of cells, not booleans, which are slow as an index
+    known, treats, outcomes = ~np.isnan(values), flags.reshape(-1).copy(), values.reshape(-1)
+    if not known.all():  # positions of cells, not booleans, which are slow as an index
         seen = np.flatnonzero(known)
-        outcomes, treats = values.reshape(-1)[seen], flags.reshape(-1)[seen]
+        outcomes, treats = outcomes[seen], treats[seen]
     return PanelData(
         Places.of_flags(known),
-        outcomes,
+        outcomes[np.flatnonzero(~treats)],
+        outcomes[np.flatnonzero(treats)],
         treats,
         Places.of_flags(flags),
         np.arange(values.shape[0]) if units is None else units,
@@ -186,7 +193,8 @@ def _from_table(table: Any, names: tuple[Any, Any, Any, Any]) -> PanelData:
     seen, shape = ~np.isnan(values), (len(unit_ids.names), len(times))
     return PanelData(
         Places.of_rows(row[seen], column[seen], shape),
-        values[seen],
+        values[seen & ~flags],
+        values[seen & flags],
         flags[seen],
         Places.of_rows(row[flags], column[flags], shape),
         unit_ids.names,

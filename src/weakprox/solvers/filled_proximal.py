@@ -53,7 +53,7 @@ DIGITS = 1e6  # squares of values that are kept, in units of rounding of the lar
 SLOW = 150  # steps without an estimate of the gap, or a smaller one, after which it gives up
 LATEST = 16  # most steps between estimates of the gap
 REACH, SWEPT = 0.1, 0.05  # first guesses of `Memory.reach`: without sweeps, and with them
-EAGER = 0.5  # share of the last reach that the next one may be
+EAGER = 0.25  # share of the last reach that the next one may be
 PIECE = 1 << 15  # entries of a fill that are processed at once
 ROUNDING = 1e-9  # of f: what rounding may add to it in a sweep
 
