@@ -23,6 +23,7 @@ from typing import Any
 
 import numpy as np
 
+from weakprox.linalg.arrays import SHARED
 from weakprox.linalg.lowrank import LowRank
 from weakprox.losses.entry_losses import Squared
 from weakprox.losses.observed import Effects, Observed
@@ -33,6 +34,7 @@ CUBES = 15  # multiplications for all eigenvectors of a small matrix, over the c
 SPARSE = 250  # multiplications by an array in the time of one by a sparse matrix
 ROWS = 256  # rows of a product that are computed at once
 STEPS = 6  # steps without the array in place of one with it; far more in staggered panels
+CLEARED = 1 << 25  # bytes of an array up to which fresh memory takes longer than writing to it
 NARROW = 16  # width of the narrowest blocks that are multiplied with sparse matrices
 
 Matrix = np.ndarray[Any, np.dtype[np.float64]]
@@ -146,10 +148,11 @@ class Filled:
         long, short = self.lengths
         return hidden, _over(rows, long), _over(columns, short)
 
-    def target(self, fill: Matrix, out: Matrix | None = None) -> Matrix:
+    def target(self, fill: Matrix) -> Matrix:
         """The target of a proximal step among points without means."""
         hidden, rows, columns = self._parts(fill)
-        T = np.subtract(self.values, columns, out=out)
+        kept = SHARED.like(self.values) if self.values.nbytes <= CLEARED else None
+        T = np.subtract(self.values, columns, out=kept)
         T -= rows[:, None]
         T.reshape(-1)[self.holes] = hidden
         if self.by_rows:

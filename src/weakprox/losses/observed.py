@@ -120,8 +120,14 @@ class Observed:
         if P.repeats:
             part = slice(P.pointers[first], P.pointers[first + len(A)])
             return entries_of(A, P.rows[part] - first, P.columns[part])
-        seen = P.mask[first : first + len(A)]
-        return np.asarray(A.reshape(-1)[np.flatnonzero(seen)])
+        starts = P.pointers[first : first + len(A) + 1] - P.pointers[first]
+        found = np.empty(int(starts[-1]), A.dtype)
+        for low in range(0, len(A), ROWS):
+            part = A[low : low + ROWS]
+            at = np.flatnonzero(P.mask[first + low : first + low + len(part)])
+            out = found[starts[low] : starts[low + len(part)]]
+            np.take(part, at, out=out, mode="clip")
+        return found
 
     def times(self, q: Array, B: Array) -> Array:
         """S B."""

@@ -25,7 +25,7 @@ import numpy as np
 
 from weakprox.certificates.cells import estimate
 from weakprox.certificates.observed import ObservedDual, whole_norm
-from weakprox.linalg.arrays import DOUBLE, SHARED, Array, multiply, wide
+from weakprox.linalg.arrays import DOUBLE, Array, multiply, wide
 from weakprox.linalg.decompositions import eigh, lstsq, orthonormaliser, svd
 from weakprox.linalg.gram_svd import squared
 from weakprox.linalg.lowrank import LowRank
@@ -170,14 +170,17 @@ class FilledProximal(GapDriven):
             state, residuals = steps.step(state, k)
             aim = tools.accuracy(state.value)
             dual: Any = None
-            still = before - state.last <= aim
+            accepted, still = residuals is not None, before - state.last <= aim
             if residuals is not None and still and steps.due(state, k, aim):
                 state, residuals, dual = steps.judged(state, residuals, k, aim)
+                if dual is not None:
+                    residuals = None  # room for the proof
             gap = state.gap if state.tried == k else math.nan
             tools.tick(_candidate(state, k, dual, gap))
-            if residuals is not None:
-                state = steps.advanced(state, residuals, k)
-            residuals = None  # frees their array for the next step
+            if accepted:
+                image = steps.image(state, residuals or steps.residuals(state))
+                residuals = None  # room for the next fill
+                state = steps.advanced(state, image, k)
         if self.stalled(state) >= SLOW and not state.cut:
             del tools.kept["filled"]
             raise TooWide
@@ -225,9 +228,10 @@ class Steps:
         f, V = smooth + self._h(V.s), filled.point(V)
         return Memory(V, fill, fill, plan, rank=V.rank, momentum=0.0, last=f, value=f)
 
-    def _array(self) -> Any:
-        """An array of the size of X, from memory that an earlier step has used."""
-        return SHARED.like(self.filled.values)
+    def residuals(self, state: Memory) -> Residuals:
+        """The residuals of the point."""
+        X = self.filled.point(state.V).dense()
+        return Residuals(X, self.filled.after(X)[0])
 
     def _h(self, s: Any) -> float:
         return float(self.form.lam * s.sum())
@@ -235,10 +239,10 @@ class Steps:
     def step(self, state: Memory, k: int) -> tuple[Memory, Residuals | None]:
         """Return the state at the next point, and residuals there; None if it was rejected.
 
-        The next fill is left to `advanced`, unless the point was rejected.
+        The next fill is left to `image` and `advanced`, unless the point was rejected.
         """
         filled = self.filled
-        T = filled.target(state.fill, self._array())
+        T = filled.target(state.fill)
         left, s, right, block, cut = self.proximal(T, state)
         fill, smooth = filled.after(multiply(left, right.T, T))  # the target is done with
         left /= np.where(s > 0.0, s, 1.0)
@@ -260,14 +264,14 @@ class Steps:
         """Whether the steps have momentum."""
         return bool(state.momentum) and k <= WITH_MOMENTUM
 
-    def advanced(self, state: Memory, residuals: Residuals, k: int) -> Memory:
-        """Return the state with the fill at which the next step is made.
+    def image(self, state: Memory, residuals: Residuals) -> Array:
+        """The fill of the point, or that after a sweep; the residuals are overwritten."""
+        V = self.filled.point(state.V)
+        strong = self._strong(V.s)
+        return self._swept(V, strong, residuals) if strong else residuals.fill
 
-        The residuals are overwritten.
-        """
-        image, V = residuals.fill, self.filled.point(state.V)
-        if strong := self._strong(V.s):
-            image = self._swept(V, strong, residuals)
+    def advanced(self, state: Memory, image: Array, k: int) -> Memory:
+        """The state with the fill at which the next step is made."""
         next_fill = self._with_momentum if self._rises(state, k) else self._combined
         return replace(state, **next_fill(state, image), image=image)
 
