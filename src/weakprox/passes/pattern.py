@@ -326,8 +326,6 @@ class Plain:
     @staticmethod
     def row_sums(P: Pattern, values: Array) -> Array:
         """As `Pattern.row_sums`."""
-        if not P.size:
-            return np.zeros(P.shape[0])
         # a sum up to the next start would be one value for an empty row
         some = np.flatnonzero(P.row_counts)
         sums = np.zeros(P.shape[0])
