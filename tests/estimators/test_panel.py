@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from pathlib import Path
 
 import cvxpy as cp
@@ -14,6 +15,7 @@ from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 
 from weakprox import InputError, MatrixCompletionPanel, ShapeError
+from weakprox.losses import filled
 from weakprox.plots import EventStudyDisplay
 
 mpl.use("Agg")
@@ -362,3 +364,19 @@ def test_is_an_estimator():
     assert "lam=0.5" in repr(model)
     model.fit(*staggered())
     assert "optimum lies between" in model._repr_html_()
+
+
+def test_memory_of_a_fit_is_that_of_a_few_arrays(monkeypatch):
+    monkeypatch.setattr(filled, "CLEARED", 0, raising=False)
+    MatrixCompletionPanel(2.0, tol=1e-3).fit(*staggered())  # what a fit imports
+    rng = np.random.default_rng(0)
+    Y = rng.standard_normal((1000, 3)) @ rng.standard_normal((3, 400))
+    Y += rng.standard_normal(Y.shape)
+    treated = np.arange(400) >= rng.integers(40, 800, 1000)[:, None]
+    tracemalloc.start()
+    model = MatrixCompletionPanel(30.0, tol=1e-3).fit(Y, treated)
+    most = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert model.result_.certified
+    assert np.shares_memory(model._data.free, model._loss.observed().values)
+    assert most < 118 * (~treated).sum()

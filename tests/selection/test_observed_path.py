@@ -7,7 +7,8 @@ import weakprox as wp
 from weakprox import InputError, LowRank
 from weakprox.losses import Completion
 from weakprox.selection import observed_path
-from weakprox.selection._observed_path import held_out_entries, zero_weight
+from weakprox.selection._observed_path import filled_point, held_out_entries, zero_weight
+from weakprox.selection.search import Deadline
 from weakprox.spectral import NuclearNorm
 
 
@@ -147,3 +148,11 @@ def test_first_points_in_factors_are_checked():
 def test_settings_are_checked(settings, argument):
     with pytest.raises(InputError, match=argument):
         observed_path(planted()[1], **settings)
+
+
+def test_points_of_a_path_on_an_array_are_nearly_optimal():
+    problem = wp.Problem(planted(shape=(60, 50))[1], None, NuclearNorm(3.0))
+    X, effects = filled_point(problem, None, tol=1e-6, rank=None, deadline=Deadline())
+    data, best = problem.observed, wp.minimize(problem, tol=1e-8)
+    value = data.value(data.entries(X), effects) + 3.0 * X.s.sum()
+    assert value == pytest.approx(best.value, rel=1e-5)

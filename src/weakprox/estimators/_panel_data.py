@@ -32,10 +32,16 @@ class Places:
     @classmethod
     def of_flags(cls, flags: Vector) -> Places:
         """The cells that are True."""
-        counts, short = np.count_nonzero(flags, axis=1), _short(flags.shape[1])
-        columns = np.broadcast_to(np.arange(flags.shape[1], dtype=short), flags.shape)
-        parts = (columns[i : i + BLOCK][flags[i : i + BLOCK]] for i in _steps(flags))
-        return cls(np.concatenate([[0], np.cumsum(counts)]), np.concatenate([*parts]))
+        counts, width = np.count_nonzero(flags, axis=1), flags.shape[1]
+        columns = np.tile(np.arange(width, dtype=_short(width)), min(BLOCK, len(flags)))
+        starts = np.concatenate([[0], np.cumsum(counts)])
+        found = np.empty(int(starts[-1]), columns.dtype)
+        for low in range(0, len(flags), BLOCK):
+            part = flags[low : low + BLOCK]
+            out = found[starts[low] : starts[low + len(part)]]
+            # positions of cells, not booleans, which are slow as an index
+            np.take(columns, np.flatnonzero(part), out=out, mode="clip")
+        return cls(starts, found)
 
     def __len__(self) -> int:
         return len(self.columns)
@@ -63,8 +69,9 @@ class PanelData:
     """Observed cells of a panel, by rows, then by columns."""
 
     places: Places  # unit and period of each observed cell
-    values: Vector
-    treated: Vector  # whether each of these cells is treated
+    free: Vector  # outcomes of the untreated cells
+    affected: Vector  # outcomes of the treated cells
+    treated: Vector  # whether each of the cells is treated
     treatments: Places  # all treated cells, also those whose outcome is missing
     units: Vector  # labels of units and of periods
     times: Vector
@@ -93,18 +100,28 @@ class PanelData:
         """Period of each observed cell."""
         return self.places.columns
 
+    @property
+    def values(self) -> Vector:
+        """Outcome of each observed cell, as a new array."""
+        found = np.empty(len(self.treated))
+        found[np.flatnonzero(self.treated)] = self.affected
+        found[np.flatnonzero(~self.treated)] = self.free
+        return found
+
     def untreated(self) -> tuple[Vector, Vector, Vector]:
         """Unit, period and outcome of each untreated cell."""
-        free = np.flatnonzero(~self.treated)
-        columns = self.columns[free].astype(np.int32, copy=False)
-        return self.rows[free], columns, self.values[free]
+        at = np.flatnonzero(~self.treated)
+        return self.rows[at], self.columns[at].astype(np.int32, copy=False), self.free
 
     def comparable(self) -> tuple[Vector, Vector]:
         """Which units, and which periods, have an untreated outcome."""
         units, times = (np.zeros(size, dtype=bool) for size in self.shape)
-        for part, rows, columns in self.places.blocks():
-            free = np.flatnonzero(~self.treated[part])
-            units[rows[free]], times[columns[free]] = True, True
+        some = np.flatnonzero(np.diff(self.places.starts))
+        units[some] = ~np.logical_and.reduceat(self.treated, self.places.starts[some])
+        for part, _, columns in self.places.blocks():
+            times[columns[np.flatnonzero(~self.treated[part])]] = True
+            if times.all():
+                break
         return units, times
 
 
@@ -139,15 +156,14 @@ def _from_wide(Y: Any, treated: Any) -> PanelData:
     flags = _flags("treated", treated, 2)
     if flags.shape != values.shape:
         raise ShapeError("treated", f"shape {flags.shape}", f"{values.shape}, that of Y")
-    known = ~np.isnan(values)
-    if known.all():
-        outcomes, treats = values.reshape(-1).copy(), flags.reshape(-1).copy()
-    else:  # positions of cells, not booleans, which are slow as an index
+    known, treats, outcomes = ~np.isnan(values), flags.reshape(-1).copy(), values.reshape(-1)
+    if not known.all():  # positions of cells, not booleans, which are slow as an index
         seen = np.flatnonzero(known)
-        outcomes, treats = values.reshape(-1)[seen], flags.reshape(-1)[seen]
+        outcomes, treats = outcomes[seen], treats[seen]
     return PanelData(
         Places.of_flags(known),
-        outcomes,
+        outcomes[np.flatnonzero(~treats)],
+        outcomes[np.flatnonzero(treats)],
         treats,
         Places.of_flags(flags),
         np.arange(values.shape[0]) if units is None else units,
@@ -159,11 +175,6 @@ def _from_wide(Y: Any, treated: Any) -> PanelData:
 def _short(count: int) -> Any:
     """The type of indices below this number."""
     return np.uint16 if count <= 1 << 16 else np.int32
-
-
-def _steps(flags: Vector) -> range:
-    """The first row of each block."""
-    return range(0, len(flags), BLOCK)
 
 
 def _from_table(table: Any, names: tuple[Any, Any, Any, Any]) -> PanelData:
@@ -182,7 +193,8 @@ def _from_table(table: Any, names: tuple[Any, Any, Any, Any]) -> PanelData:
     seen, shape = ~np.isnan(values), (len(unit_ids.names), len(times))
     return PanelData(
         Places.of_rows(row[seen], column[seen], shape),
-        values[seen],
+        values[seen & ~flags],
+        values[seen & flags],
         flags[seen],
         Places.of_rows(row[flags], column[flags], shape),
         unit_ids.names,

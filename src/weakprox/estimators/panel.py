@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterator
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY, dataclass, replace
 from statistics import NormalDist
 from typing import Any, Literal, NamedTuple
 
@@ -203,6 +203,7 @@ class MatrixCompletionPanel(Certified):
         data = read_panel(Y, treated, (unit, time, outcome, treatment))
         known = _comparable(data)
         loss = Completion(*data.untreated(), data.shape, intercepts=intercepts)
+        data = replace(data, free=loss.observed().values)  # one copy for both
         self.cv_results_, start = {}, None
         if lam is None:
             if loss.n_terms < FEWEST:
@@ -233,17 +234,19 @@ class MatrixCompletionPanel(Certified):
         self.unit_effects_ = self._effects.rows
         self.time_effects_ = self._effects.columns
         first, tally = data.adoption(), Tally(data.shape[1])
-        adopts, self._cells = first < data.shape[1], np.empty(len(data.values), dtype=bool)
+        until = np.where(first < data.shape[1], first, 0).astype(data.columns.dtype)
+        whole = all(bool(part.all()) for part in known)
+        values, self._cells = data.values, np.empty(len(data.treated), dtype=bool)
         for part, rows, columns in data.places.blocks():
-            since = columns - first[rows]
             # cells after adoption that are untreated again belong to neither side
-            used = (data.treated[part] | (since < 0)) & adopts[rows]
-            used &= known[0][rows] & known[1][columns]
+            used = data.treated[part] | (columns < until[rows])
+            if not whole:
+                used &= known[0][rows] & known[1][columns]
             self._cells[part] = used
             at = np.flatnonzero(used)
             cells = rows[at], columns[at]
             model = self._predicted(self.low_rank_, self._effects, *cells)
-            tally.add(data.values[part][at] - model, cells[1], since[at])
+            tally.add(values[part][at] - model, cells[1], cells[1] - first[cells[0]])
         self.event_times_ = tally.event_times()
         found = tally.averages(self.event_times_)
         self.att_, self.att_by_period_, self.att_by_event_time_ = found

@@ -264,8 +264,10 @@ def slopes(X: Array, above: float, below: float) -> float:
 
 
 def largest(X: Array) -> float:
-    """Largest absolute value of an entry (row blocks, so no second copy)."""
+    """Largest absolute value of an entry, without a second copy."""
     parts = (X[rows] for rows in row_blocks(X))
+    if is_numpy(X):
+        return max(max(float(part.max()), -float(part.min())) for part in parts)
     return max(float(namespace(part).max(namespace(part).abs(part))) for part in parts)
 
 

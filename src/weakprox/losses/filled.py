@@ -23,6 +23,7 @@ from typing import Any
 
 import numpy as np
 
+from weakprox.linalg.arrays import SHARED
 from weakprox.linalg.lowrank import LowRank
 from weakprox.losses.entry_losses import Squared
 from weakprox.losses.observed import Effects, Observed
@@ -33,6 +34,7 @@ CUBES = 15  # multiplications for all eigenvectors of a small matrix, over the c
 SPARSE = 250  # multiplications by an array in the time of one by a sparse matrix
 ROWS = 256  # rows of a product that are computed at once
 STEPS = 6  # steps without the array in place of one with it; far more in staggered panels
+CLEARED = 1 << 25  # bytes of an array up to which fresh memory takes longer than writing to it
 NARROW = 16  # width of the narrowest blocks that are multiplied with sparse matrices
 
 Matrix = np.ndarray[Any, np.dtype[np.float64]]
@@ -80,15 +82,20 @@ class Filled:
         """Make the array of these observations."""
         P: Any = data.pattern
         assert isinstance(P, Pattern)
-        base = data.fitted(np.broadcast_to(0.0, data.values.shape))
         values, empty = data.full(data.values), ~P.mask
-        values -= base.mean + base.rows[:, None]
-        values -= base.columns
         turned = P.shape[0] < P.shape[1]
         if turned:
             values, empty = np.ascontiguousarray(values.T), np.ascontiguousarray(empty.T)
         holes = np.flatnonzero(empty)
-        values.reshape(-1)[holes] = 0.0
+        base = data.zero()
+        for _ in range(2):  # the second one removes rounding errors
+            sums = values.sum(axis=1), values.sum(axis=0)
+            a, b = data.balanced(*(sums[::-1] if turned else sums))
+            base = Effects(0.0, base.rows + a, base.columns + b)
+            long, short = (b, a) if turned else (a, b)
+            values -= short
+            values -= long[:, None]
+            values.reshape(-1)[holes] = 0.0
         counts = np.sqrt(P.row_counts), np.sqrt(P.column_counts)
         lengths = (counts[1], counts[0]) if turned else counts
         return cls(data, values, holes, base, lengths, turned)
@@ -141,10 +148,11 @@ class Filled:
         long, short = self.lengths
         return hidden, _over(rows, long), _over(columns, short)
 
-    def target(self, fill: Matrix, out: Matrix | None = None) -> Matrix:
+    def target(self, fill: Matrix) -> Matrix:
         """The target of a proximal step among points without means."""
         hidden, rows, columns = self._parts(fill)
-        T = np.subtract(self.values, columns, out=out)
+        kept = SHARED.like(self.values) if self.values.nbytes <= CLEARED else None
+        T = np.subtract(self.values, columns, out=kept)
         T -= rows[:, None]
         T.reshape(-1)[self.holes] = hidden
         if self.by_rows:

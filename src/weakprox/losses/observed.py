@@ -120,8 +120,14 @@ class Observed:
         if P.repeats:
             part = slice(P.pointers[first], P.pointers[first + len(A)])
             return entries_of(A, P.rows[part] - first, P.columns[part])
-        seen = P.mask[first : first + len(A)]
-        return np.asarray(A.reshape(-1)[np.flatnonzero(seen)])
+        starts = P.pointers[first : first + len(A) + 1] - P.pointers[first]
+        found = np.empty(int(starts[-1]), A.dtype)
+        for low in range(0, len(A), ROWS):
+            part = A[low : low + ROWS]
+            at = np.flatnonzero(P.mask[first + low : first + low + len(part)])
+            out = found[starts[low] : starts[low + len(part)]]
+            np.take(part, at, out=out, mode="clip")
+        return found
 
     def times(self, q: Array, B: Array) -> Array:
         """S B."""
@@ -168,10 +174,22 @@ class Observed:
         if not arrays.is_numpy(y):
             terms = w * entrywise(term, y, x)
             return total(terms), total(xp.abs(terms)) if sized else 0.0
-        sums, sizes = [], []
+        return self._in_parts(lambda part, w: term(y[part], x[part]))
+
+    def _conjugates(self, q: Array) -> tuple[float, float]:
+        """Sum of the weighted conjugates at -q / w, and that of absolute values."""
+        y, conjugate = self.values, self.loss.conjugate
+        if not arrays.is_numpy(y):
+            return self._summed(conjugate, q / (-1.0 * self.weights))
+        return self._in_parts(lambda part, w: conjugate(y[part], q[part] / (-1.0 * w)))
+
+    def _in_parts(self, term: Any) -> tuple[float, float]:
+        """Sums of w term(part, w) over parts of the observations and their weights w."""
+        sums, sizes, weights = [], [], self.weights
         for low in range(0, self.size, CACHED):  # temporaries stay in cache
             part = slice(low, low + CACHED)
-            terms = term(y[part], x[part]) * (w if isinstance(w, float) else w[part])
+            w = weights if isinstance(weights, float) else weights[part]
+            terms = term(part, w) * w
             sums.append(float(terms.sum()))
             sizes.append(float(np.abs(terms).sum()))
         return float(np.sum(sums)), float(np.sum(sizes))  # pairwise, as within a part
@@ -428,7 +446,7 @@ class Observed:
         S is the matrix with the entries c_i q_ij e_j, q being `feasible`. `effects` are
         intercepts near the best ones, for the size of what rounding leaves of sums.
         """
-        found, size = self._summed(self.loss.conjugate, q / (-1.0 * self.weights))
+        found, size = self._conjugates(q)
         found *= -1.0
         if not math.isfinite(found):
             return -math.inf, 0.0

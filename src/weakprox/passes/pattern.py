@@ -230,9 +230,11 @@ def pattern(rows: Any, columns: Any, shape: tuple[int, int]) -> tuple[Pattern, A
     kind: Any = xp.int32 if small else xp.int64
     order = _order(rows, columns, shape[1])
     rows, columns = rows[order], columns[order]
-    pointers, column_pointers = (
-        _pointers(index, size) for index, size in ((rows, shape[0]), (columns, shape[1]))
-    )
+    if is_numpy(rows) and shape[0] <= np.iinfo(rows.dtype).max:  # they are in order now
+        pointers = np.searchsorted(rows, np.arange(shape[0] + 1, dtype=rows.dtype))
+    else:
+        pointers = _pointers(rows, shape[0])
+    column_pointers = _pointers(columns, shape[1])
     found = Pattern(
         shape,
         pointers,
@@ -324,7 +326,11 @@ class Plain:
     @staticmethod
     def row_sums(P: Pattern, values: Array) -> Array:
         """As `Pattern.row_sums`."""
-        return np.bincount(P.rows, values, minlength=P.shape[0])
+        # a sum up to the next start would be one value for an empty row
+        some = np.flatnonzero(P.row_counts)
+        sums = np.zeros(P.shape[0])
+        sums[some] = np.add.reduceat(values, P.pointers[some], dtype=float)
+        return sums
 
     @staticmethod
     def column_sums(P: Pattern, values: Array) -> Array:
@@ -334,4 +340,6 @@ class Plain:
     @staticmethod
     def effects(P: Pattern, left: Array, right: Array) -> Array:
         """As `Pattern.effects`."""
-        return left[P.rows] + right[P.columns]
+        found = np.take(right, P.columns)
+        found += np.repeat(left, P.row_counts)
+        return found

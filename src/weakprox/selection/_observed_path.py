@@ -389,11 +389,15 @@ def filled_point(
     still = 0
     for k in range(1, STEPS + 1):
         before = state.last
-        state, _ = steps.step(state, k)
+        state, residuals = steps.step(state, k)
         fell = before - state.last
         still = still + 1 if abs(fell) <= STILL * tol * abs(state.last) else 0
         if still > 1 or deadline.passed:
             break
+        if residuals is not None:
+            image = steps.image(state, residuals)
+            residuals = None  # room for the next fill
+            state = steps.advanced(state, image, k)
     return state.V, steps.effects(state.V)
 
 

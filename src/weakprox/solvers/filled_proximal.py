@@ -25,7 +25,7 @@ import numpy as np
 
 from weakprox.certificates.cells import estimate
 from weakprox.certificates.observed import ObservedDual, whole_norm
-from weakprox.linalg.arrays import DOUBLE, SHARED, Array, multiply, wide
+from weakprox.linalg.arrays import DOUBLE, Array, multiply, wide
 from weakprox.linalg.decompositions import eigh, lstsq, orthonormaliser, svd
 from weakprox.linalg.gram_svd import squared
 from weakprox.linalg.lowrank import LowRank
@@ -52,7 +52,9 @@ BLOCK = 0.5  # of the columns: wider blocks cost as much as all eigenvectors
 DIGITS = 1e6  # squares of values that are kept, in units of rounding of the largest
 SLOW = 150  # steps without an estimate of the gap, or a smaller one, after which it gives up
 LATEST = 16  # most steps between estimates of the gap
-REACH, SWEPT = 0.1, 0.02  # first guesses of `Memory.reach`: without sweeps, and with them
+REACH, SWEPT = 0.1, 0.05  # first guesses of `Memory.reach`: without sweeps, and with them
+EAGER = 0.25  # share of the last reach that the next one may be
+PIECE = 1 << 15  # entries of a fill that are processed at once
 ROUNDING = 1e-9  # of f: what rounding may add to it in a sweep
 
 
@@ -75,6 +77,7 @@ class Memory:
     epoch: int = 0
     done: int = 0
     last: float = math.inf  # f at V
+    size: float = 0.0  # norm of the last step times the nuclear norm of V; zero if unknown
     value: float = math.inf  # best value seen
     gap: float = math.inf
     tried: int = 0  # step of the last estimate
@@ -167,12 +170,17 @@ class FilledProximal(GapDriven):
             state, residuals = steps.step(state, k)
             aim = tools.accuracy(state.value)
             dual: Any = None
-            still = before - state.last <= aim
+            accepted, still = residuals is not None, before - state.last <= aim
             if residuals is not None and still and steps.due(state, k, aim):
-                state, dual = steps.judged(state, residuals, k, aim)
-            residuals = None  # frees their array before the next one is made
+                state, residuals, dual = steps.judged(state, residuals, k, aim)
+                if dual is not None:
+                    residuals = None  # room for the proof
             gap = state.gap if state.tried == k else math.nan
             tools.tick(_candidate(state, k, dual, gap))
+            if accepted:
+                image = steps.image(state, residuals or steps.residuals(state))
+                residuals = None  # room for the next fill
+                state = steps.advanced(state, image, k)
         if self.stalled(state) >= SLOW and not state.cut:
             del tools.kept["filled"]
             raise TooWide
@@ -180,10 +188,11 @@ class FilledProximal(GapDriven):
 
 
 class Residuals(NamedTuple):
-    """Residuals of a point without intercepts, as `Filled.after` leaves them, and its fill."""
+    """Residuals of a point, without intercepts unless they are `fitted`, and its fill."""
 
     R: Array
     fill: Array
+    fitted: bool = False
 
 
 @dataclass(frozen=True)
@@ -219,37 +228,52 @@ class Steps:
         f, V = smooth + self._h(V.s), filled.point(V)
         return Memory(V, fill, fill, plan, rank=V.rank, momentum=0.0, last=f, value=f)
 
-    def _array(self) -> Any:
-        """An array of the size of X, from memory that an earlier step has used."""
-        return SHARED.like(self.filled.values)
+    def residuals(self, state: Memory) -> Residuals:
+        """The residuals of the point."""
+        X = self.filled.point(state.V).dense()
+        return Residuals(X, self.filled.after(X)[0])
 
     def _h(self, s: Any) -> float:
         return float(self.form.lam * s.sum())
 
     def step(self, state: Memory, k: int) -> tuple[Memory, Residuals | None]:
-        """Return the state after a step, and residuals there; None if it was rejected."""
+        """Return the state at the next point, and residuals there; None if it was rejected.
+
+        The next fill is left to `image` and `advanced`, unless the point was rejected.
+        """
         filled = self.filled
-        T = filled.target(state.fill, self._array())
+        T = filled.target(state.fill)
         left, s, right, block, cut = self.proximal(T, state)
-        X = multiply(left, right.T, self._array())
-        fill, smooth = filled.after(X)
-        U = left / np.where(s > 0.0, s, 1.0)
-        V = filled.point(LowRank(U, s, right.T))
+        fill, smooth = filled.after(multiply(left, right.T, T))  # the target is done with
+        left /= np.where(s > 0.0, s, 1.0)
+        V = filled.point(LowRank(left, s, right.T))
         f = smooth + self._h(s)
         found: dict[str, Any] = {"block": block, "rank": V.rank, "done": k, "cut": cut}
         if state.rest is not None and f > state.last * (1.0 + 4.0 * DOUBLE):
             # the combination was a bad one: the next step is made from the last image
             forgotten: dict[str, Any] = {"residuals": (), "images": (), "squares": None}
             return replace(state, **found, **forgotten, rest=None, fill=state.image), None
-        image, residuals = fill, Residuals(X, fill)
-        if strong := self._strong(s):
-            image = self._swept(T, U, s, right, strong, residuals)
-        found |= {"V": V, "last": f, "value": min(f, state.value), "image": image}
-        if state.momentum and k <= WITH_MOMENTUM:
-            found |= self._with_momentum(state, image)
-        else:
-            found |= self._combined(state, image)
-        return replace(state, **found), residuals
+        size = 0.0
+        if not self._rises(state, k):
+            size = _distance(fill, state.fill) * float(s.sum())
+        found |= {"V": V, "last": f, "value": min(f, state.value), "size": size}
+        return replace(state, **found), Residuals(T, fill)
+
+    @staticmethod
+    def _rises(state: Memory, k: int) -> bool:
+        """Whether the steps have momentum."""
+        return bool(state.momentum) and k <= WITH_MOMENTUM
+
+    def image(self, state: Memory, residuals: Residuals) -> Array:
+        """The fill of the point, or that after a sweep; the residuals are overwritten."""
+        V = self.filled.point(state.V)
+        strong = self._strong(V.s)
+        return self._swept(V, strong, residuals) if strong else residuals.fill
+
+    def advanced(self, state: Memory, image: Array, k: int) -> Memory:
+        """The state with the fill at which the next step is made."""
+        next_fill = self._with_momentum if self._rises(state, k) else self._combined
+        return replace(state, **next_fill(state, image), image=image)
 
     def _strong(self, s: Any) -> int:
         """Number of factors that a sweep moves after a step, given the values of the point."""
@@ -257,16 +281,17 @@ class Steps:
             return 0
         return self.sweeps.strong(s + self.sweeps.cut)
 
-    def _swept(self, R: Any, U: Any, s: Any, V: Any, strong: int, residuals: Residuals) -> Any:
-        """The fill of X = U diag(s) V' after a sweep over its strong factors.
+    def _swept(self, V: LowRank, strong: int, residuals: Residuals) -> Any:
+        """The fill after a sweep over the strong factors of X, that of X if f does not fall.
 
-        It is that of X if f does not fall, because of rounding. The array R is overwritten.
+        The latter happens because of rounding. The residuals are overwritten.
         """
         assert self.sweeps is not None
-        filled, roots = self.filled, np.sqrt(s[:strong])
-        A, B = U[:, :strong] * roots, V[:, :strong] * roots
-        np.copyto(R, residuals.R)
-        R = filled.residual(R, residuals.fill)
+        filled, s, R = self.filled, np.asarray(V.s), residuals.R
+        roots = np.sqrt(s[:strong])
+        A, B = V.U[:, :strong] * roots, V.Vt[:strong].T * roots
+        if not residuals.fitted:
+            R = filled.residual(R, residuals.fill)
         before = 0.5 * filled.weight * float(np.vdot(R, R)) + self._h(s)
         try:
             left, right, rows, columns = self.sweeps.swept(A, B, R)
@@ -280,7 +305,7 @@ class Steps:
         return fill if after <= before * (1.0 + ROUNDING) else residuals.fill
 
     def _with_momentum(self, state: Memory, image: Any) -> dict[str, Any]:
-        """The next fill beyond the image; a restart if that has led uphill."""
+        """The next fill, beyond the image; a restart if that has led uphill."""
         ahead = 0.5 * (1.0 + math.sqrt(1.0 + 4.0 * state.momentum**2))
         moved = image - state.image
         if float(np.vdot(state.fill - image, moved)) > 0.0:
@@ -292,23 +317,26 @@ class Steps:
         """The combination of the last images whose residuals cancel best."""
         rest = image - state.fill
         beyond = self._relaxation - 1.0
-        fill = image + beyond * rest
+        fill = np.multiply(rest, beyond)
+        fill += image
         if state.rest is None:
             return {"fill": fill, "rest": rest}
         unit = self.filled.unit
-        residuals = (*state.residuals, _short(rest, unit, state.rest))[-HISTORY:]
-        images = (*state.images, _short(fill, unit, state.image + beyond * state.rest))
+        residuals = (*state.residuals, _short(unit, (rest, 1.0), (state.rest, -1.0)))
+        terms = (fill, 1.0), (state.image, -1.0), (state.rest, -beyond)
+        residuals, images = residuals[-HISTORY:], (*state.images, _short(unit, *terms))
         images = images[-HISTORY:]
         n = len(residuals)
         G = np.zeros((n, n))
         if state.squares is not None:
             G[: n - 1, : n - 1] = state.squares[1 - n :, 1 - n :] if n > 1 else 0.0
         G[n - 1] = G[:, n - 1] = [float(np.vdot(one, residuals[-1])) for one in residuals]
-        short = _short(rest, unit)
+        short = _short(unit, (rest, 1.0))
         across = np.array([float(np.vdot(one, short)) for one in residuals])
-        weights = lstsq(G + DAMPED * np.trace(G) * np.eye(n), across)
-        for weight, one in zip(weights, images, strict=True):
-            fill -= (weight * unit) * one
+        weights = unit * lstsq(G + DAMPED * np.trace(G) * np.eye(n), across)
+        for part in _pieces(fill):
+            for weight, one in zip(weights.tolist(), images, strict=True):
+                fill[part] -= weight * one[part]
         return {
             "fill": fill,
             "rest": rest,
@@ -363,21 +391,19 @@ class Steps:
 
     def judged(
         self, state: Memory, residuals: Residuals, k: int, aim: float
-    ) -> tuple[Memory, ObservedDual | None]:
-        """Return the state with the gap of its dual point, and that if the gap is the aim.
+    ) -> tuple[Memory, Residuals, ObservedDual | None]:
+        """Return the state with the gap of its dual point, residuals, and that at the aim.
 
-        The residuals are overwritten.
+        The residuals are overwritten by those with the best intercepts.
         """
         filled = self.filled
-        q = filled.dual(filled.residual(*residuals))
+        q = filled.dual(filled.residual(residuals.R, residuals.fill))
         along = float(np.vdot(q, filled.values))
         square = float(np.vdot(q, q)) / filled.weight
         norm = whole_norm(q)
         sums = Sums(0.5 * square, along - square, square)
         gap = max(0.0, state.last - estimate(self.form, sums, norm))
-        size, reach = self._size(state), state.reach
-        if size > 0.0:
-            reach = gap / size
+        reach = gap / state.size if state.size > 0.0 else state.reach
         progress = k if gap < 0.99 * state.gap else state.progress
         least, strict = min(gap, state.gap), state.strict or (k > SETTLED and gap >= state.gap)
         dual = None
@@ -385,24 +411,23 @@ class Steps:
             effects = filled.effects(residuals.fill)
             dual = ObservedDual(filled.data, filled.entries(q), self.form, None, effects, norm)
         after: dict[str, Any] = {"reach": reach, "progress": progress, "strict": strict}
-        return replace(state, gap=least, tried=k, **after), dual
-
-    def _size(self, state: Memory) -> float:
-        """Norm of the last step times the nuclear norm of the point; zero if it is unknown.
-
-        The dual point of a proximal point exceeds its largest norm by what the step changes in
-        the holes, so the gap is a share of this, which changes little between steps.
-        """
-        rest: Any = state.rest
-        return 0.0 if rest is None else math.sqrt(np.vdot(rest, rest)) * float(state.V.s.sum())
+        if filled.weight != 1.0:
+            q /= filled.weight
+        done = replace(state, gap=least, tried=k, **after)
+        return done, Residuals(q, residuals.fill, fitted=True), dual
 
     def due(self, state: Memory, k: int, aim: float) -> bool:
-        """Whether the gap is likely to be the aim, or has not been estimated for long."""
-        size, guess = self._size(state), state.reach
-        if guess is None:
+        """Whether the gap is likely to be the aim, or has not been estimated for long.
+
+        The dual point of a proximal point exceeds its largest norm by what the step changes in
+        the holes, so the gap is a share of `Memory.size`, which changes little between steps.
+        """
+        if state.reach is not None:
+            guess = EAGER * state.reach
+        else:
             guess = SWEPT if self.sweeps is not None and self.sweeps.needed else REACH
         late = k - state.tried >= LATEST
-        return late or size == 0.0 or guess * size <= aim
+        return late or state.size == 0.0 or guess * state.size <= aim
 
     def effects(self, V: LowRank) -> Effects:
         """The best intercepts at a point."""
@@ -424,11 +449,24 @@ def _power_step(T: Any, block: Any) -> tuple[Any, Any, Any] | None:
     return lambda p, n: Z @ (turn @ (left[:, :n] * p[:n])), s, V
 
 
-def _short(x: Any, unit: float, less: Any = 0.0) -> Any:
-    """x, less another vector, over a unit in float32: enough, in half of the memory."""
-    found = x - less
-    found /= unit
-    return found.astype(np.float32)
+def _pieces(x: Any) -> list[slice]:
+    """Parts of a long vector that stay in cache."""
+    return [slice(low, low + PIECE) for low in range(0, len(x), PIECE)]
+
+
+def _short(unit: float, *terms: tuple[Any, float]) -> Any:
+    """A sum of multiples of vectors over a unit in float32: enough, in half of the memory."""
+    first = terms[0][0]
+    found = np.empty(len(first), np.float32)
+    for part in _pieces(first):
+        total = sum(x[part] * factor for x, factor in terms)
+        found[part] = np.divide(total, unit)  # in float64: any size is allowed
+    return found
+
+
+def _distance(x: Any, y: Any) -> float:
+    """Norm of the difference of two vectors."""
+    return math.sqrt(sum(float(np.vdot(d, d)) for d in (x[p] - y[p] for p in _pieces(x))))
 
 
 def _least(s: Any) -> float:

@@ -144,3 +144,14 @@ def test_the_display_says_so(monkeypatch):
 
 def test_the_place_of_the_source_is_the_one_that_numba_stores_beside():
     assert (Path(engine.__file__).parent / "compiled.py").is_file()
+
+
+def test_sums_without_kernels_where_rows_are_empty():
+    rows, columns = np.array([1, 1, 4], np.int32), np.array([0, 2, 2], np.int32)
+    found, values = pattern.pattern(rows, columns, (6, 3))[0], np.array([1.0, 2.0, 5.0])
+    sums = pattern.Plain.row_sums(found, values)
+    np.testing.assert_array_equal(sums, [0.0, 3.0, 0.0, 0.0, 5.0, 0.0])
+    effects = pattern.Plain.effects(found, np.arange(6.0), 10.0 * np.arange(3.0))
+    np.testing.assert_array_equal(effects, [1.0, 21.0, 24.0])
+    narrow = pattern.pattern(rows.astype(np.int8), columns, (200, 3))[0]
+    np.testing.assert_array_equal(narrow.row_counts[:6], found.row_counts)

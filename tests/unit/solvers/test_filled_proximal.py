@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import weakprox as wp
-from weakprox.certificates.observed import whole_norm
+from weakprox.certificates.observed import ObservedDual, whole_norm
 from weakprox.linalg import LowRank
 from weakprox.losses import Completion
 from weakprox.losses.filled import Filled
@@ -264,3 +264,21 @@ def test_fills_after_a_change_of_the_point():
     assert np.allclose(mine.columns, theirs.columns)
     count = len(filled.holes)
     assert np.allclose(found[:count], wanted[:count])
+
+
+def test_a_run_goes_on_after_a_proof_that_falls_short(monkeypatch):
+    given, tried = problem((120, 60), share=0.55, lam=6.0), []
+    proved = ObservedDual.proved
+
+    def short(self, rng):
+        tried.append(rng)
+        bound, q, norm = proved(self, rng)
+        return (-np.inf if len(tried) == 1 else bound), q, norm
+
+    plain = wp.minimize(given, tol=1e-6)
+    monkeypatch.setattr(ObservedDual, "proved", short)
+    result = wp.minimize(given, tol=1e-6)
+    assert len(tried) > 1
+    assert result.certified
+    assert result.counts.svds > plain.counts.svds
+    assert result.value <= plain.value * (1 + 1e-6)
