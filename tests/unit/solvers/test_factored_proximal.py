@@ -423,6 +423,32 @@ def test_one_observation_in_each_row_and_column(lam):
     assert result.certificate.lower_bound <= best
 
 
+@pytest.mark.parametrize("h", [NuclearNorm(0.1), NuclearBall(0.1)])
+@pytest.mark.parametrize("scaling", ["none", "counts"])
+def test_observations_of_one_entry_that_cancel_are_proved(h, scaling):
+    """The intercept is their mean, so that S is zero although q is not."""
+    y = np.array([1.0, 3.0])
+    options = {"intercepts": "columns", "scaling": scaling}
+    loss = Completion([4, 4], [0, 0], y, (9, 1), **options)
+    result = wp.minimize(wp.Problem(loss, None, h), FactoredProximal(), progress=False)
+    best = 0.5 * ((y - y.mean()) ** 2).sum()
+    assert result.certified
+    assert result.value == pytest.approx(best)
+    assert best * (1 - 1e-4) <= result.certificate.lower_bound <= best
+
+
+def test_a_ball_with_no_effect_needs_accurate_intercepts():
+    """X converges for the intercepts of its steps, and the gap shows how far these are off."""
+    y = np.array([-0.34, 0.05, 0.19])
+    options = {"intercepts": "columns", "intercept_ridge": 0.3}
+    loss = Completion([1, 1, 1], [6, 6, 0], y, (2, 9), **options)
+    problem = wp.Problem(loss, None, NuclearBall(4.9))
+    result = wp.minimize(problem, FactoredProximal(), progress=False)
+    assert result.certified
+    best = wp.minimize(problem, DavisYin(), tol=1e-8, progress=False)
+    assert best.certificate.lower_bound <= result.value <= best.value * (1 + 1e-4)
+
+
 def test_a_diverged_run_is_not_certified(monkeypatch):
     """An accuracy relative to the size of X means nothing if f is larger than at zero."""
     monkeypatch.setattr(factored_proximal, "SOLVED", 0.0)  # as if corrections had no end
