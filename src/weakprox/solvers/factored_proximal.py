@@ -259,7 +259,7 @@ class Steps:
         effect have converged for the intercepts that they were given.
         """
         share = state.gap / abs(state.value) if state.value else 0.0
-        idle = (state.tried - state.progress) / LEAST
+        idle = max(0, state.tried - state.progress - MOST) / LEAST
         return max(TIGHT, min(LOOSE, SHARE * share) * 0.1**idle)
 
     def _prox(
