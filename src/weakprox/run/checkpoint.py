@@ -36,7 +36,7 @@ from weakprox.storage.table import FileError
 from weakprox.storage.tree import Codec, fits, hints_of
 
 EVERY = 60.0  # seconds between writes by default
-NEAR, ROUNDED = 1e-9, 1e3  # relative difference of two values of one point, in units of rounding
+NEAR, ROUNDED = 1e-9, 1e3  # relative difference of values of one point, in units of rounding
 # Classes behind annotations that name none: dual points, samples, blocks on workers.
 UNNAMED = (
     *(FactoredDual, FixedDual, SplitDual, Smoothed),

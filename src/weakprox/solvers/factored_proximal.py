@@ -260,7 +260,7 @@ class Steps:
         """
         share = state.gap / abs(state.value) if state.value else 0.0
         idle = max(0, state.tried - state.progress - MOST) / LEAST
-        return max(TIGHT, min(LOOSE, SHARE * share) * 0.1**idle)
+        return max(TIGHT, min(LOOSE, SHARE * share) * math.pow(0.1, idle))
 
     def _prox(
         self, state: Memory, q: Array, b: float, steep: float
