@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from registry import MATRICES, MEASURED, NUMPY, NUMPY32, PENALTIES, SHAPE, SPECTRAL, numbers
-from scipy.stats import binom
+from scipy.stats import binom, f
 
 import weakprox as wp
 from weakprox.certificates import sampled
@@ -436,3 +436,8 @@ def test_a_constant_does_not_change_a_gap_without_strong_convexity():
         rng = np.random.default_rng(0)
         found.append(sampled_gap(problem, X, dual, gradient, 0.01, rng=rng)[0])
     assert found[1] == pytest.approx(found[0], rel=1e-9)
+
+
+@pytest.mark.parametrize(("one", "two", "level"), [(1.0, 30.0, 0.95), (12.0, 200.0, 0.999)])
+def test_quantiles_are_those_of_an_f_distribution(one, two, level):
+    assert sampled._quantile(one, two, level) == pytest.approx(f.ppf(level, one, two))

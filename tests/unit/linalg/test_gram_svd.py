@@ -286,3 +286,11 @@ def test_rough_residuals_of_double_precision_are_bounds():
     assert found.exact  # small matrices are decomposed in double precision
     assert (found.residuals >= true.residuals - 1e-15).all()
     assert found.residuals.max() <= 1e-10
+
+
+@pytest.mark.parametrize(("last", "width"), [(30, 32), (60, 64), (100, 128), (199, 200)])
+def test_a_far_block_ends_where_values_are_not_far_above_the_last(last, width):
+    """Widths are 32, 64, 128 and all."""
+    s = np.where(np.arange(200) <= last, 10.0, 1.0)
+    s[199] = 1.0
+    assert gram._far_width(np.diag(s), np.eye(200)) == width

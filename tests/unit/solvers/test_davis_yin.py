@@ -498,3 +498,12 @@ def test_a_warm_start_is_scaled_by_the_part_that_is_not_smooth():
         scaled = warm.scaled(penalty)
         assert scaled.pull == pytest.approx(3 * pull)
         assert scaled.size == pytest.approx(0.3 * np.abs(X).sum())
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_the_fallback_is_counted_in_float64(dtype, monkeypatch):
+    needed = []
+    monkeypatch.setattr(davis_yin, "fits", lambda problem, size: needed.append(size))
+    problem = wp.Problem(Denoising(noisy(9, 7).astype(dtype)), L1(0.1), NuclearBall(2.0))
+    wp.solvers.LeanSplitting.affordable(problem)
+    assert needed == [DavisYin().arrays.most * 8 * 9 * 7]
