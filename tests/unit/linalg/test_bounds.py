@@ -1,5 +1,7 @@
 """Upper bounds on singular values must hold on every instance, converged or not."""
 
+import math
+
 import numpy as np
 import pytest
 from registry import DOUBLE, SINGLE, numbers
@@ -182,6 +184,18 @@ def test_norm_bound_is_never_below_the_norm_and_sharp_when_converged():
             ratios.append(bound / s[0] - 1)
     assert max(ratios) < 1e-5
     assert norm_bound(np.ones(2), np.zeros((2, 2)), np.inf) == np.inf
+
+
+def test_norm_bound_is_near_the_least_over_all_weights():
+    """Of the bound by x in its docstring."""
+    rng, weights = np.random.default_rng(0), 10.0 ** np.linspace(-8, 8, 120)
+    for _ in range(60):
+        s = np.sort(rng.uniform(0.2, 1.0, 3))[::-1]
+        R, tail = rng.normal(size=(10, 3)) * 10 ** rng.uniform(-3, 0), rng.uniform(0.0, 1.2)
+        inside = [np.diag(s * s) + (1 + 1 / x) * R.T @ R for x in weights]
+        outside = (1 + weights) * tail**2
+        least = np.maximum(np.linalg.eigvalsh(inside)[:, -1], outside).min()
+        assert norm_bound(s, R.T @ R, tail) <= 1.1 * math.sqrt(least)
 
 
 def test_sharp_bounds_of_operators_are_nearly_the_norm():
