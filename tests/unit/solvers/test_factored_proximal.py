@@ -459,3 +459,12 @@ def test_a_diverged_run_is_not_certified(monkeypatch):
     result = wp.minimize(problem, tol=1e-6, progress=False)
     assert result.value > 1e6
     assert result.status.name == "FINISHED"
+
+
+def test_a_first_point_gives_the_directions_of_the_first_block():
+    problem = wp.Problem(completion("squared"), None, NORM)
+    rng = np.random.default_rng(5)
+    X = problem.spectral.random_point(rng, SHAPE, 2, np.zeros(1))
+    block = FactoredProximal().start(problem, X, _tools(problem)).block
+    inside = np.linalg.lstsq(block[:, :2], X.Vt.T, rcond=None)[0]
+    np.testing.assert_allclose(block[:, :2] @ inside, X.Vt.T, atol=1e-12)
