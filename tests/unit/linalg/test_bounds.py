@@ -13,6 +13,7 @@ from weakprox.linalg.bounds import (
     deflated_norm,
     factored_bound,
     norm_bound,
+    norm_estimate,
     power_bound,
     raised,
     spectral_norm_bound,
@@ -238,3 +239,11 @@ def test_factored_bound_subtracts_its_rounding():
     assert factored_bound(D, [1.0 + 1e-9]) == 1.0 + 1e-9
     assert factored_bound(0.0 * D, [1e-3]) == 1e-3
     assert factored_bound(D, []) == np.inf
+
+
+def test_estimates_of_norms_see_what_the_block_sees():
+    """And all of a matrix that has no more columns than the block."""
+    A = np.diag([3.0, 2.0, 1.0, 1.0, 1.0])
+    assert norm_estimate(A, np.eye(5)[:, 1:2]) == pytest.approx(2.0)
+    assert norm_estimate(A, np.ones((5, 1))) == pytest.approx(A[0, 0], rel=0.2)
+    assert norm_estimate(A[:, :2], np.array([[0.0, 0.0], [1.0, 1.0]])) == pytest.approx(3.0)

@@ -9,7 +9,7 @@ import pytest
 from scipy.special import eval_chebyt
 
 import weakprox as wp
-from weakprox.certificates.observed import FILTER, ObservedDual, filtered
+from weakprox.certificates.observed import FILTER, ObservedDual, Triplets, filtered
 from weakprox.linalg import LowRank
 from weakprox.losses import Completion, Huber, Penalised
 from weakprox.metering import Budget, Meter
@@ -468,3 +468,29 @@ def test_a_first_point_gives_the_directions_of_the_first_block():
     block = FactoredProximal().start(problem, X, _tools(problem)).block
     inside = np.linalg.lstsq(block[:, :2], X.Vt.T, rcond=None)[0]
     np.testing.assert_allclose(block[:, :2] @ inside, X.Vt.T, atol=1e-12)
+
+
+@pytest.mark.parametrize(("width", "columns"), [(2, 3), (3, 3), (6, 6), (20, min(SHAPE))])
+def test_blocks_grow_to_the_width_that_is_needed(width, columns):
+    """By random columns of the size of the others, and to the shorter side at most."""
+    steps = Steps(wp.Problem(completion("squared"), None, NORM), None, None)
+    V = 10.0 * np.eye(SHAPE[1])[:, :3]
+    found = steps._wider(V, width)
+    assert found.shape == (SHAPE[1], columns)
+    np.testing.assert_array_equal(found[:, :3], V)
+    lengths = np.linalg.norm(found[:, 3:], axis=0)
+    assert ((lengths > 2.0) & (lengths < 50.0)).all()
+
+
+@pytest.mark.parametrize("known", [0, 3, 7])
+@pytest.mark.parametrize("scaling", ["none", "counts"])
+def test_norms_of_dual_points_are_bounded_whatever_triplets_are_known(known, scaling):
+    """Also by accurate triplets that are not the leading ones, as if these were missed."""
+    data = completion("squared", (30, 25), share=0.15, scaling=scaling).observed()
+    q = np.random.default_rng(1).standard_normal(data.size)
+    U, s, Vt = np.linalg.svd(data.times(q, np.eye(25)), full_matrices=False)
+    found = Triplets(U[:, known : known + 2], s[known : known + 2], Vt[known : known + 2].T)
+    dual = ObservedDual(data, q, ValueForm(lam=1.0), found, data.zero())
+    assert not dual.exact
+    bound = dual.norm(np.random.default_rng(0))
+    assert s[0] * (1 - 1e-12) <= bound <= 1.1 * s[0]
