@@ -2,6 +2,7 @@
 
 import math
 import tracemalloc
+from types import SimpleNamespace
 
 import cvxpy as cp
 import numpy as np
@@ -494,3 +495,14 @@ def test_norms_of_dual_points_are_bounded_whatever_triplets_are_known(known, sca
     assert not dual.exact
     bound = dual.norm(np.random.default_rng(0))
     assert s[0] * (1 - 1e-12) <= bound <= 1.1 * s[0]
+
+
+@pytest.mark.parametrize("b", [0.0, 0.6])
+def test_distances_are_those_from_the_extrapolated_point(b):
+    steps = Steps(wp.Problem(completion("squared"), None, NORM), None, None)
+    rng = np.random.default_rng(2)
+    V, X, before = (NORM.random_point(rng, SHAPE, 2, np.zeros(1)) for _ in range(3))
+    state = SimpleNamespace(V=X, before=before)
+    point = (1 + b) * X.dense() - b * before.dense()
+    wanted = ((V.dense() - point) ** 2).sum()
+    assert steps._distance(V, state, b) == pytest.approx(wanted)
