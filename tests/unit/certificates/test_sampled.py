@@ -454,3 +454,16 @@ def test_the_gap_of_a_flat_model_is_that_of_the_best_vertex(sign):
     model = sampled._Model.at(problem, X, dual, S, 1.0)
     best = X.inner(S) + 2.0 * max(0.0, -float(np.linalg.eigvalsh(S)[0]))
     assert model.flat_gap(np.random.default_rng(1)) == pytest.approx(best, rel=1e-9)
+
+
+def test_few_batches_are_drawn_if_a_loss_knows_its_furthest_sample():
+    far = Sensing(MATRICES, MEASURED)
+    near = Custom(
+        SHAPE,
+        value=lambda X: 0.5 * float((X * X).sum()),
+        grad=lambda X: X,
+        strong_convexity=1.0,
+        smoothness=1.0,
+    )
+    assert sampled.batches_for(far) == sampled.GROUPS
+    assert sampled.batches_for(near) == sampled.FINE != sampled.GROUPS

@@ -506,3 +506,20 @@ def test_distances_are_those_from_the_extrapolated_point(b):
     point = (1 + b) * X.dense() - b * before.dense()
     wanted = ((V.dense() - point) ** 2).sum()
     assert steps._distance(V, state, b) == pytest.approx(wanted)
+
+
+@pytest.mark.parametrize(
+    ("kind", "scale"), [("poisson", 9.0), ("logistic", 60.0), ("squared", 60.0)]
+)
+def test_corrections_are_halved_until_the_loss_at_most_doubles(kind, scale):
+    """Unless it is quadratic, when their length is right."""
+    problem = wp.Problem(completion(kind), None, NORM)
+    steps, data = Steps(problem, None, None), problem.observed
+    x, moved = np.zeros(data.size), scale * np.sin(np.arange(data.size))
+    state = SimpleNamespace(x=x, effects=data.zero())
+    first = data.value(x, data.zero())
+    lengths = [0.5**k for k in range(20)]
+    kept = [t for t in lengths if data.value(t * moved, data.zero()) <= 2.0 * first]
+    wanted = 1.0 if kind == "squared" else kept[0]
+    assert kept[0] < 1.0
+    assert steps._length(state, moved) == wanted
