@@ -56,7 +56,7 @@ def test_simple_models_are_compared_by_their_closed_forms():
     found = _closed_forms(Two(), [Candidate(SOFT, 0, 0.4, 9.0)])
     for k, lam in enumerate((0.6, 0.4)):
         A, Z = Two().without(k), Two.means[k]
-        X = np.where(A > lam, A - lam, np.where(A < -lam, A + lam, 0.0))
+        X = A - np.clip(A, -lam, lam)
         R = np.where(X != 0.0, A, 0.0)
         wanted = [float((a * b).sum()) for a, b in ((X, Z), (X, X), (R, Z), (R, R), (R, X))]
         parts = [found.along, found.squares, *found.refits]
