@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from weakprox.selection import denoise
 from weakprox.selection._held_out import HeldOut
 from weakprox.selection.denoise import (
     BOTH,
@@ -61,3 +62,15 @@ def test_simple_models_are_compared_by_their_closed_forms():
         wanted = [float((a * b).sum()) for a, b in ((X, Z), (X, X), (R, Z), (R, R), (R, X))]
         parts = [found.along, found.squares, *found.refits]
         assert [float(part[k, 0, 0]) for part in parts] == pytest.approx(wanted)
+
+
+@pytest.mark.parametrize("psd", [False, True])
+def test_parts_of_large_matrices_have_about_as_many_entries_as_wanted(psd, monkeypatch):
+    monkeypatch.setattr(denoise, "SAMPLE", 100)
+    M = np.arange(1600.0).reshape(40, 40)
+    part = denoise._part(M, psd, 0)
+    assert part.shape == (10, 10)
+    rows, columns = part[:, 0] // 40, part[0] % 40
+    np.testing.assert_array_equal(part, M[np.ix_(rows.astype(int), columns.astype(int))])
+    assert (rows.tolist() == columns.tolist()) == psd
+    assert denoise._part(M[:6, :5], psd=False, seed=0).shape == (6, 5)
