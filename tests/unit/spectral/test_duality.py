@@ -11,6 +11,7 @@ from weakprox.spectral.singular import (
     accurate_enough,
     ball_lower,
     penalty_lower,
+    tail_sum,
     value_errors,
 )
 
@@ -110,3 +111,12 @@ def test_values_of_random_points_fall(h):
     s = h.random_point(np.random.default_rng(0), (6, 6), 5, np.zeros(1)).s
     assert (np.diff(s) <= 0.0).all()
     assert s[0] > s[-1] > 0.0
+
+
+@pytest.mark.parametrize("theta", [-0.5, 0.0, 0.8, 2.0, 3.0])
+def test_sums_over_the_tail_are_attained_by_equal_values(theta):
+    """The bound on sum (s - theta)_+^2, given the largest of them and their squares."""
+    tail = 2.0
+    spec = Spectrum(np.ones(1), np.ones(1), tail, 7 * tail**2, 1.0, 0.0)
+    wanted = 7 * max(tail - theta, 0.0) ** 2
+    assert tail_sum(spec, theta) == pytest.approx(wanted)
