@@ -63,7 +63,8 @@ test: $(STAMP) ## Run the tests (ARGS="..." goes to pytest)
 	$(BIN)/pytest -n $(JOBS) $(ARGS)
 
 test-all: export WEAKPROX_TEST_ALL := 1
-test-all: test ## Run the tests with every variant of the largest grids
+test-all: export WEAKPROX_TEST_THOROUGH := 1
+test-all: test ## Run the tests with every variant of the largest grids and searches as users have them
 
 test-portable: $(STAMP) ## Run the numerical core as other machines would
 	JOBS=$(JOBS) $(BIN)/python tests/portable.py

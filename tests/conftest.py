@@ -9,7 +9,7 @@ from pathlib import Path
 import hypothesis
 import pytest
 import torch
-from registry import SEED, generator
+from registry import SEED, THOROUGH, generator
 
 os.environ.setdefault("WEAKPROX_COMPILE", "always")  # whatever an earlier run has stored
 torch.set_num_threads(1)  # the matrices are tiny: threads would only wait for each other
@@ -48,9 +48,12 @@ def searches():
 
 @pytest.fixture(scope="module")
 def short_searches(searches):
-    """Search for settings by less data, in modules that are hardly about the choice."""
+    """Search for settings by less data, in modules that are hardly about the choice.
+
+    Not if WEAKPROX_TEST_THOROUGH is set, as `make test-all` does.
+    """
     with pytest.MonkeyPatch.context() as patch:
-        for where, name, less, _ in searches:
+        for where, name, less, _ in () if THOROUGH else searches:
             patch.setattr(where, name, less)
         yield
 

@@ -29,6 +29,7 @@ from weakprox.spectral import Exact, NuclearBall, NuclearNorm, TracePSD
 
 SHAPE = (7, 5)
 ALL = bool(os.environ.get("WEAKPROX_TEST_ALL"))  # as `make test-all` asks for
+THOROUGH = bool(os.environ.get("WEAKPROX_TEST_THOROUGH"))  # the same
 
 
 @dataclass(frozen=True)

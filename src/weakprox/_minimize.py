@@ -171,7 +171,7 @@ def minimize(
     every = None if look_every is None else arguments.integer("look_every", look_every, 1)
     looked = arguments.integer("evaluation_samples", evaluation_samples, 2)
     named_by = arguments.seed_number("seed", seed)
-    given, unit = problem, _unit(problem, solver)  # 1, except for data of extreme size
+    given, unit = problem, unit_of(problem, solver)  # 1, except for data of extreme size
     if unit != 1.0:
         problem = problem.in_unit(unit)
     if start is not None:
@@ -363,7 +363,7 @@ def _first_factors(problem: Problem, start: LowRank) -> LowRank:
     return LowRank(arrays.wide(start.U), arrays.wide(start.s), arrays.wide(start.Vt))
 
 
-def _unit(problem: Problem, solver: Any) -> float:
+def unit_of(problem: Problem, solver: Any = None) -> float:
     """Return the power of two to measure data of extreme size in; 1 for all others.
 
     Also 1 if a term of the user's, or a setting of the solver, cannot be put in another unit.

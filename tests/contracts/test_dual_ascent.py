@@ -1,7 +1,9 @@
 """DualAscent: within its tolerance of CVXPY, honest, resumable, and few decompositions."""
 
 import pickle
+from dataclasses import dataclass
 from functools import cache
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -12,6 +14,7 @@ import weakprox as wp
 from weakprox.losses import Denoising
 from weakprox.penalties import L1, ElasticNet, MaxAffine
 from weakprox.result import COLUMNS
+from weakprox.solvers import dual_ascent
 from weakprox.solvers.dual_ascent import DualAscent
 from weakprox.spectral import NuclearBall, NuclearNorm, TracePSD
 
@@ -84,7 +87,8 @@ def test_it_is_the_default_for_these(kind):
 def test_other_losses_are_refused(name):
     G = LOSSES[name].build(NUMPY)
     problem = wp.Problem(G, PENALTIES["max-affine"].build(NUMPY), NuclearBall(2.0))
-    squared = name.startswith("denoising") and name != "denoising-holes"  # that one is Huber's
+    others = ("denoising-holes", "denoising-huber", "denoising-weights")
+    squared = name.startswith("denoising") and name not in others
     assert DualAscent.applies(problem) == squared
     if DualAscent.applies(problem):
         assert run(problem).status is wp.Status.CERTIFIED
@@ -330,3 +334,22 @@ def test_two_pieces_are_balanced_by_one_step():
     result = run(build("ball", M, A, b, 1e3))
     assert result.certified
     assert result.counts.svds == 2  # before the step and after it
+
+
+@dataclass(frozen=True)
+class Ascent:
+    y: np.ndarray
+    base: np.ndarray
+    slope: np.ndarray
+    step: float = 1.0
+    values: tuple = ()
+
+
+@pytest.mark.parametrize(("bent", "length"), [(0.5, 2.0), (1e-20, 0.25e12)])
+def test_steps_follow_the_curvature_up_to_a_limit(bent, length):
+    """The limit is 1e12 times the safe length, which is weight over the squared norm."""
+    R = SimpleNamespace(sqnorm=8.0, feasible=lambda y: y)
+    state = Ascent(y=np.array([1.0]), base=np.array([0.0]), slope=np.array([bent]))
+    after = dual_ascent._moved(state, R, np.array([0.0]), bound=3.0, weight=2.0)
+    assert after.step == pytest.approx(length)
+    assert after.values == (3.0,)

@@ -1,5 +1,7 @@
 """The splitting in two arrays: certified, honest, and gone where it does not fit."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 import torch
@@ -11,6 +13,7 @@ from weakprox.passes.engine import Engine
 from weakprox.passes.ritz import ritz, whitened
 from weakprox.penalties import L1, ElasticNet, GroupL2
 from weakprox.run import choose as auto
+from weakprox.selection import _lean
 from weakprox.solvers import DavisYin, LeanSplitting
 from weakprox.spectral import NuclearBall, TracePSD
 
@@ -297,3 +300,17 @@ def test_values_that_follow_closely_are_told_apart_on_small_matrices():
     result = wp.minimize(problem, wp.solvers.LeanSplitting(), tol=1e-4, progress=False)
     assert result.status is wp.Status.CERTIFIED
     assert result.solver == "LeanSplitting"
+
+
+@pytest.mark.parametrize("known", [True, False])
+def test_inexact_triplets_cost_the_squares_of_their_residuals(known):
+    """Over the distance from the values that are left out, times the values that are kept."""
+    s, values, far = np.array([5.0, 3.0, 1.0]), np.array([4.0, 1.5]), np.array([0.2, 0.3])
+    U, V = np.eye(4)[:, :3], np.eye(5)[:, :3]
+    z = U @ np.diag(s) @ V.T
+    z[0, 3], z[1, 4] = far  # z'u less v s
+    found = SimpleNamespace(s=s, U=U, V=V, residuals=np.append(far, 9.0) if known else None)
+    state = SimpleNamespace(ritz=found, values=values)
+    steps = SimpleNamespace(project=lambda state, k: state, engine=SimpleNamespace(z=z))
+    _, lost = _lean._projected(steps, state, 1, 1.0)
+    assert lost == pytest.approx(4.0 * 0.04 / 4.0 + 1.5 * 0.09 / 2.0)

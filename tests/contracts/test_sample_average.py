@@ -2,6 +2,7 @@
 
 import math
 import pickle
+from dataclasses import dataclass
 from types import SimpleNamespace
 
 import numpy as np
@@ -550,3 +551,20 @@ def test_the_error_after_a_failed_test_is_what_the_next_one_expects():
         memory = solver.step(problem, memory, tools)
     assert not memory.done
     assert memory.error == solver._test(memory).error
+
+
+@dataclass(frozen=True)
+class Kept:
+    below: float
+
+
+@pytest.mark.parametrize(
+    ("gap", "worth", "below"),
+    [(0.4, True, 0.2), (0.0, True, -math.inf), (-0.1, True, -math.inf), (0.6, False, 0.5)],
+)
+def test_estimates_of_the_gap_are_checked_once(gap, worth, below, monkeypatch):
+    """A check that fails waits for half of the estimate; one of zero cannot fall further."""
+    monkeypatch.setattr(sample_average, "FAILED", 0.5)
+    watch = SimpleNamespace(target=1.0, memory=Kept(0.5))
+    assert Watch._worth_checking(watch, SimpleNamespace(gap=gap)) is worth
+    assert watch.memory.below == below

@@ -527,6 +527,16 @@ def test_refits_are_least_squares():
     assert refit_to(np.zeros((5, 0)), np.ones(5)).shape == (0,)
 
 
+def test_candidates_are_compared_with_their_best_shares():
+    """error - 2 w towards + w^2 length is 0.75 for the second, 0.7 for the third."""
+    search = Search([None] * 2, lambda data, candidate, start: None)
+    candidates = {"plain": (2.0, 0.0, 1.0), "refit": (1.0, 0.5, 1.0), "fit": (0.7, 0.0, 1.0)}
+    search.losses = {name: [Unseen(*one)] * 2 for name, one in candidates.items()}
+    assert best_refit(search, "plain") == ("fit", 0.0)
+    search.losses["refit"] = [Unseen(0.9, 0.5, 1.0)] * 2
+    assert best_refit(search, "plain") == ("refit", 0.5)
+
+
 def test_shares_of_refits_are_the_best_ones_of_all_folds():
     """Against errors computed at many shares."""
     rng = np.random.default_rng(2)

@@ -50,3 +50,8 @@ def test_weights_are_those_of_least_squares():
     assert mean_noise(moments) == pytest.approx(level, rel=0.15)
     off = np.sqrt(np.mean((moments.mean - SIGNAL) ** 2))
     assert off == pytest.approx(level, rel=0.15)
+
+
+def test_a_copy_of_zeros_is_no_positive_multiple():
+    copies = np.array([2.0, 3.0, 0.0, 1.0])[:, None, None] * np.ones((4, 5, 3))
+    np.testing.assert_array_equal(copy_scales(copies), np.ones(4))

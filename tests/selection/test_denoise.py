@@ -3,8 +3,16 @@
 import numpy as np
 import pytest
 
+from weakprox.selection import denoise
 from weakprox.selection._held_out import HeldOut
-from weakprox.selection.denoise import BOTH, SOFT, Candidate, NoisyMatrix, Tried
+from weakprox.selection.denoise import (
+    BOTH,
+    SOFT,
+    Candidate,
+    NoisyMatrix,
+    Tried,
+    _closed_forms,
+)
 
 
 @pytest.mark.parametrize("psd", [False, True])
@@ -27,3 +35,42 @@ def test_two_folds_are_enough_for_a_standard_error():
     assert (choice.kind, choice.lam, choice.tau) == ("sparse", 0.2, 2.0)
     one = Tried(False, points, [held_out.first(1)]).choice()
     assert one.kind == "both"
+
+
+class Two:
+    """Two copies, the first of them louder by half."""
+
+    means = np.random.default_rng(0).standard_normal((2, 4, 3))
+
+    def __len__(self):
+        return 2
+
+    def without(self, k):
+        return self.means[1 - k]
+
+    def louder(self, k):
+        return 1.5 - 0.5 * k
+
+
+def test_simple_models_are_compared_by_their_closed_forms():
+    """Soft thresholding, and its refit, which keeps the entries above the weight."""
+    found = _closed_forms(Two(), [Candidate(SOFT, 0, 0.4, 9.0)])
+    for k, lam in enumerate((0.6, 0.4)):
+        A, Z = Two().without(k), Two.means[k]
+        X = A - np.clip(A, -lam, lam)
+        R = np.where(X != 0.0, A, 0.0)
+        wanted = [float((a * b).sum()) for a, b in ((X, Z), (X, X), (R, Z), (R, R), (R, X))]
+        parts = [found.along, found.squares, *found.refits]
+        assert [float(part[k, 0, 0]) for part in parts] == pytest.approx(wanted)
+
+
+@pytest.mark.parametrize("psd", [False, True])
+def test_parts_of_large_matrices_have_about_as_many_entries_as_wanted(psd, monkeypatch):
+    monkeypatch.setattr(denoise, "SAMPLE", 100)
+    M = np.arange(1600.0).reshape(40, 40)
+    part = denoise._part(M, psd, 0)
+    assert part.shape == (10, 10)
+    rows, columns = part[:, 0] // 40, part[0] % 40
+    np.testing.assert_array_equal(part, M[np.ix_(rows.astype(int), columns.astype(int))])
+    assert (rows.tolist() == columns.tolist()) == psd
+    assert denoise._part(M[:6, :5], psd=False, seed=0).shape == (6, 5)

@@ -83,6 +83,15 @@ def test_median_of_the_law_is_that_of_noise(shape):
     assert mp_quantile(min(shape) / max(shape)) == pytest.approx(found, rel=0.03)
 
 
+@pytest.mark.parametrize("shape", [(200, 120), (50, 300)])
+def test_shrunk_values_are_those_of_signals_of_known_size(shape):
+    """In the limit, signal of value l has the value s here, and l less what s has in common."""
+    m, d = shape
+    size = np.array([40.0, 25.0, 1.1 * (m * d) ** 0.25])
+    s = np.sqrt((size**2 + m) * (size**2 + d)) / size
+    assert shrunk_values(s, shape, 1.0) == pytest.approx((size**2 - m * d / size**2) / s)
+
+
 def test_shrunk_values_give_the_better_estimate():
     """In Frobenius norm, with the singular vectors of the noisy matrix."""
     signal = 0.3 * LOW_RANK

@@ -3,11 +3,13 @@
 import numpy as np
 import pandas as pd
 import pytest
+import scipy.sparse
 from registry import MATRICES, MEASURED, NOISY, SHAPE, numbers
 
 import weakprox as wp
 from weakprox.losses import Completion, Denoising, Sensing
 from weakprox.penalties import L1, ElasticNet, Zero
+from weakprox.problem import SMALL_TARGET
 from weakprox.resources.memory import limited
 from weakprox.spectral import NuclearBall, NuclearNorm, TracePSD
 
@@ -170,3 +172,11 @@ def test_what_is_missing_is_named():
     with pytest.raises(wp.InputError, match="grad") as caught:
         wp.Problem(NoGrad(), None, NuclearBall(1.0))
     assert caught.value.argument == "loss"
+
+
+def test_small_sparse_targets_are_left_to_dense_methods():
+    """Up to the size from which sparse products pay; see `problem.SMALL_TARGET`."""
+    for size in (SMALL_TARGET, SMALL_TARGET + 1):
+        loss = Denoising(scipy.sparse.eye_array(size, 2 * size, format="csr"))
+        problem = wp.Problem(loss, None, NuclearNorm(0.5))
+        assert (problem.sparse_target is None) == (size == SMALL_TARGET)

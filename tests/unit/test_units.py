@@ -5,10 +5,11 @@ import pytest
 import torch
 
 import weakprox as wp
-from weakprox._minimize import _unit
+from weakprox._minimize import unit_of
 from weakprox.errors import InputError
 from weakprox.losses import Completion, Custom, Denoising, Sensing
 from weakprox.penalties import L1, ElasticNet, GroupL2, MaxAffine, SignedL1, Zero
+from weakprox.selection import observed_path
 from weakprox.solvers import LeanSplitting
 from weakprox.spectral import Exact, NuclearBall, NuclearNorm, TracePSD
 
@@ -93,11 +94,11 @@ def test_float32_across_its_range():
 
 def test_ordinary_data_are_left_alone():
     for size in (1e-9, 1.0, 1e9):
-        assert _unit(wp.Problem(*CASES["matrix"](size)), None) == 1.0
+        assert unit_of(wp.Problem(*CASES["matrix"](size))) == 1.0
     zero = wp.Problem(Denoising(0 * M), L1(1.0), NuclearBall(1.0))
-    assert _unit(zero, None) == 1.0
+    assert unit_of(zero) == 1.0
     far = wp.Problem(Denoising(0 * M), L1(1.0), NuclearBall(2.0**300))
-    assert _unit(far, None) == 2.0**301  # how large X may become
+    assert unit_of(far) == 2.0**301  # how large X may become
 
 
 def test_a_sampler_too():
@@ -119,11 +120,11 @@ def test_terms_and_settings_of_the_users_own_stay_in_their_units():
         pass
 
     loss, _, ball = CASES["matrix"](2.0**300)
-    assert _unit(wp.Problem(loss, Mine(1.0), ball), None) == 1.0
-    assert _unit(wp.Problem(loss, L1(1.0) + Mine(1.0), ball), None) == 1.0
+    assert unit_of(wp.Problem(loss, Mine(1.0), ball)) == 1.0
+    assert unit_of(wp.Problem(loss, L1(1.0) + Mine(1.0), ball)) == 1.0
     problem = wp.Problem(loss, L1(1.0), ball)
-    assert _unit(problem, None) == _unit(problem, wp.SVRGCG(rank=2)) > 1.0
-    assert _unit(problem, wp.SVRGCG(rank=2, mu=0.1)) == 1.0
+    assert unit_of(problem) == unit_of(problem, wp.SVRGCG(rank=2)) > 1.0
+    assert unit_of(problem, wp.SVRGCG(rank=2, mu=0.1)) == 1.0
 
 
 def test_callbacks_starts_and_resumed_runs_speak_the_users_units():
@@ -166,3 +167,24 @@ def test_beyond_all_ranges_there_is_a_clear_error():
         wp.minimize(wp.Problem(Denoising(1e-200 * M), L1(1.0), NuclearBall(1.0)))
     with pytest.raises(InputError, match="lam"):
         wp.minimize(wp.Problem(Denoising(1e-100 * M), L1(1e300), NuclearBall(1.0)))
+
+
+@pytest.mark.parametrize("power", [-133, 133, 340])
+def test_the_weight_of_a_panel_is_chosen_in_its_unit(power):
+    """Ridge regressions in float32 overflow for data of 1e40."""
+    rng = np.random.default_rng(0)
+    Y = rng.standard_normal((40, 2)) @ rng.standard_normal((2, 30))
+    Y += 0.3 * rng.standard_normal(Y.shape)
+    rows, cols = np.nonzero(np.arange(30) < rng.integers(4, 60, (40, 1)))
+    u, settings = 2.0**power, {"intercepts": "both"}
+    first, second = (
+        observed_path(Completion(rows, cols, x * Y[rows, cols], Y.shape, **settings), clip=clip)
+        for x, clip in ((1.0, (-3.0, 3.0)), (u, (-3.0 * u, 3.0 * u)))
+    )
+    assert second.lam == pytest.approx(u * first.lam)
+    assert second.start.s == pytest.approx(u * first.start.s, rel=1e-5)
+    assert second.errors == pytest.approx(u**2 * first.errors, rel=1e-5)
+    for name, column in first.cv_results.items():
+        times = {"param_lam": u, "rank_test_score": 1}.get(name, u**2)
+        assert second.cv_results[name] == pytest.approx(times * column, rel=1e-5)
+    assert second.loss.observed().values[0] == u * first.loss.observed().values[0]

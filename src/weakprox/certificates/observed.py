@@ -142,12 +142,15 @@ class ObservedDual:
         data, q, found = self.data, self.q, self.found
         if found is None or self.exact:
             return self._whole_norm()
-        whole = float(namespace(q).max(namespace(q).abs(q))) * math.sqrt(data.size)
-        for scale in (data.left, data.right):
-            whole *= 1.0 if scale is None else float(namespace(scale).max(scale))
         # the Frobenius norm is at most this; squares of smaller numbers would underflow
-        if whole < TINY or float(found.s[0]) < TINY:
+        unit = math.prod(
+            float(namespace(x).max(x)) for x in (data.left, data.right) if x is not None
+        )
+        whole = unit * float(namespace(q).max(namespace(q).abs(q))) * math.sqrt(data.size)
+        if whole < TINY:
             return whole
+        if float(found.s[0]) < TINY:
+            return min(whole, unit * self._cancelled())
         best = math.inf
         for k in range(ROUNDS):
             kept = found.above(CLOSE * float(found.s[0]))
@@ -161,6 +164,13 @@ class ObservedDual:
         longest = int(max(data.pattern.row_counts.max(), data.pattern.column_counts.max()))
         size = math.sqrt(float(namespace(q).sum(q * q)))
         return best + 4 * arrays.eps_of(q) * math.sqrt(longest) * size
+
+    def _cancelled(self) -> float:
+        """Upper bound on the norm of S without scalings, if observations of an entry cancel."""
+        xp, q = namespace(self.q), self.q
+        most, least, places = self.data.pattern.repeated(q)
+        rounding = arrays.eps_of(q) * (self.data.size - places) * arrays.total(xp.abs(q))
+        return max(most, -least) * math.sqrt(places) + rounding
 
     def _whole_norm(self) -> float:
         """Upper bound on the norm of S as an array."""

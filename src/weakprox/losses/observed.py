@@ -13,7 +13,8 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, cast
+from weakref import ref
 
 import numpy as np
 
@@ -67,6 +68,10 @@ class Observed:
     left: Array | None = None
     right: Array | None = None
     smoothness: float | None = field(default=None)  # of G; None if it is unbounded
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Leave out the intercepts of the last point: a copy knows no points."""
+        return {name: part for name, part in vars(self).items() if name != "_last"}
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -220,16 +225,18 @@ class Observed:
     # intercepts
 
     def valued(self, X: LowRank) -> float:
-        """G(X). The best intercepts are kept, for whoever asks for them next."""
+        """G(X). The best intercepts are kept while X exists, for whoever asks for them next."""
         x = self.entries(X)
         effects = self.fitted(x)
-        vars(self)["_last"] = X, effects
+        vars(self)["_last"] = ref(X), effects
         return self.value(x, effects)
 
     def effects(self, X: LowRank) -> Effects:
         """Return the best intercepts at X."""
         point, found = vars(self).get("_last", (None, None))
-        return found if point is X else self.fitted(self.entries(X))
+        if point is not None and point() is X:
+            return cast(Effects, found)
+        return self.fitted(self.entries(X))
 
     def fitted(
         self, x: Array, start: Effects | None = None, accuracy: float = TIGHT

@@ -209,6 +209,8 @@ class Pattern:
 
     def repeated(self, values: Array) -> tuple[float, float, int]:
         """Largest and smallest sum of values at one entry of the matrix, and the entries."""
+        if not self.size:
+            return 0.0, 0.0, 0
         xp, columns, starts = namespace(values), self.columns, self.pointers[1:-1]
         again = columns[1:] == columns[:-1]
         again[starts[(starts > 0) & (starts < self.size)] - 1] = False  # in the next row
@@ -250,7 +252,7 @@ def pattern(rows: Any, columns: Any, shape: tuple[int, int]) -> tuple[Pattern, A
 def _pointers(index: Any, size: int) -> Any:
     """Return the position at which each row starts, in a sorted or unsorted list of rows."""
     xp, counts = namespace(index), cast(Any, 0)
-    for low in range(0, int(index.shape[0]), PIECE):  # NumPy converts indices to 64 bits
+    for low in range(0, max(1, int(index.shape[0])), PIECE):  # NumPy converts to 64 bits
         part = index[low : low + PIECE]
         counts = counts + (np if is_numpy(index) else xp).bincount(part, minlength=size)
     first = xp.zeros(1, dtype=counts.dtype, device=device_of(counts))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import sys
 import time
@@ -20,7 +21,7 @@ from weakprox.certificates.split import FixedDual, SplitDual
 from weakprox.distributed.blocked import Target
 from weakprox.distributed.work import Move
 from weakprox.errors import CheckpointWarning, InputError
-from weakprox.linalg.arrays import Array, is_array, namespace
+from weakprox.linalg.arrays import Array, eps_of, is_array, namespace
 from weakprox.linalg.lowrank import LowRank, Projection
 from weakprox.losses.measurements import DenseMeasurements
 from weakprox.losses.moments import Moments
@@ -35,6 +36,7 @@ from weakprox.storage.table import FileError
 from weakprox.storage.tree import Codec, fits, hints_of
 
 EVERY = 60.0  # seconds between writes by default
+NEAR, ROUNDED = 1e-9, 1e3  # relative difference of values of one point, in units of rounding
 # Classes behind annotations that name none: dual points, samples, blocks on workers.
 UNNAMED = (
     *(FactoredDual, FixedDual, SplitDual, Smoothed),
@@ -106,6 +108,8 @@ def last_state(
         if resume.low_rank.shape != problem.shape or resume.checkpoint is None:
             raise InputError("resume", "a result of another problem", "one of this problem")
         _check_call(call, resume.checkpoint.call, "a result", "start", *besides)
+        if resume.checkpoint.data is None and not _is_answer_of(resume, problem):
+            raise other_data()
     elif resume is not None and not isinstance(resume, bool):
         wanted = "a Result of minimize, or True; a file is given by checkpoint=path"
         raise InputError("resume", type(resume).__name__, wanted)
@@ -116,6 +120,23 @@ def last_state(
     if keeper is not None:
         keeper.refuse_existing()
     return resume.checkpoint if isinstance(resume, Result) else None
+
+
+def other_data() -> InputError:
+    """Return the error of a run that is resumed with other data."""
+    return InputError("resume", "a run of another problem: other data", "the same")
+
+
+def _is_answer_of(result: Result, problem: Problem) -> bool:
+    """Whether f at the answer is the result's value.
+
+    A run that was proved before its first epoch ended has nothing else that tells data apart:
+    reading them would have cost it a share of its time.
+    """
+    X, unit = result.low_rank, result.unit
+    value = unit**2 * problem.value(LowRank(X.U, X.s / unit, X.Vt), problem.loss.everything())
+    near = max(NEAR, ROUNDED * eps_of(problem.loss.reference))
+    return math.isclose(value, result.value, rel_tol=near)
 
 
 class Keeper:

@@ -10,7 +10,7 @@ from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import replace
 from typing import Any
 
-from weakprox.errors import InputError, SamplerError, WeakproxError
+from weakprox.errors import SamplerError, WeakproxError
 from weakprox.linalg.arrays import SHARED, Arena, Array, DiskArena, is_numpy, on_cpu
 from weakprox.linalg.lowrank import LowRank
 from weakprox.linalg.threads import WAITING, one_thread, pause
@@ -22,7 +22,7 @@ from weakprox.protocols import Candidate
 from weakprox.resources.memory import budget
 from weakprox.result import Counts, Result, Status, Trace
 from weakprox.run import escalate, evaluate
-from weakprox.run.checkpoint import Checkpoint, Keeper
+from weakprox.run.checkpoint import Checkpoint, Keeper, other_data
 from weakprox.run.choose import chosen
 from weakprox.run.plan import left_for_arrays
 from weakprox.run.state import (
@@ -275,7 +275,7 @@ class Run:
         if kept or given or checked is None:
             self._identify()
         if last is not None and self.data != last.data:
-            raise InputError("resume", "a run of another problem: other data", "the same")
+            raise other_data()
         other = None if last is None else last.solver
         if other is not None and named(other) != named(self.state.solver):
             self.state = escalate.handed_to(self.state, other)

@@ -11,7 +11,7 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
-from weakprox._minimize import minimize
+from weakprox._minimize import minimize, unit_of
 from weakprox.arguments import flag, integer, is_integer, number, positive, seed_number
 from weakprox.certificates.observed import ObservedDual, triplets
 from weakprox.errors import InputError
@@ -294,11 +294,15 @@ def observed_path(
         clip = _range(clip)
     if loss.observed().size < 2:
         raise InputError("loss", "one observation", "two or more, to hold some out")
+    given, unit = loss, unit_of(Problem(loss, None, NuclearNorm(1.0)))  # usually 1
+    if unit != 1.0:
+        loss = loss.in_unit(unit)
+        clip = None if clip is None else (clip[0] / unit, clip[1] / unit)
     if lams is None:
         first = zero_weight(loss, named_by) or 1.0  # any weight will do for zeros
         weights = [first * STEP**k for k in range(WEIGHTS)]
     else:
-        weights = sorted((positive("lams", lam) for lam in np.ravel(lams)), reverse=True)
+        weights = sorted((positive("lams", x) / unit for x in np.ravel(lams)), reverse=True)
         if not weights:
             raise InputError("lams", "none", "one number at least")
 
@@ -311,16 +315,17 @@ def observed_path(
     if one_standard_error:
         best = scores.best(lambda candidate: -candidate.lam)
     answers = search.answers.get(best)
-    zero = LowRank.zero(loss.shape, loss.observed().zero().rows)
-    tried = np.array([candidate.lam for candidate in scores.candidates])
+    start = answers[0] if answers else LowRank.zero(loss.shape, loss.observed().zero().rows)
+    table, units = scores.table(), {"param_lam": unit, "rank_test_score": 1}
+    table = {name: units.get(name, unit**2) * column for name, column in table.items()}
     return ObservedPath(
-        lam=best.lam,
-        lams=tried,
-        errors=scores.losses,
+        lam=unit * best.lam,
+        lams=table["param_lam"],
+        errors=unit**2 * scores.losses,
         ranks=search.scores(1).losses.astype(int),
-        cv_results=scores.table(),
-        start=answers[0] if answers else zero,
-        loss=loss,
+        cv_results=table,
+        start=LowRank(start.U, unit * start.s, start.Vt),
+        loss=given,
         rank=rank,
         seconds=time.perf_counter() - begun,
     )

@@ -253,9 +253,14 @@ class Steps:
         )
 
     def _fine(self, state: Memory) -> float:
-        """Relative accuracy of the intercepts, which limits that of the point."""
+        """Relative accuracy of the intercepts, which limits that of the point.
+
+        Steps that no longer reduce the gap may need better intercepts: those of a ball with no
+        effect have converged for the intercepts that they were given.
+        """
         share = state.gap / abs(state.value) if state.value else 0.0
-        return max(TIGHT, min(LOOSE, SHARE * share))
+        idle = max(0, state.tried - state.progress - MOST) / LEAST
+        return max(TIGHT, min(LOOSE, SHARE * share) * math.pow(0.1, idle))
 
     def _prox(
         self, state: Memory, q: Array, b: float, steep: float

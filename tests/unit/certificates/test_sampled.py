@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from registry import MATRICES, MEASURED, NUMPY, NUMPY32, PENALTIES, SHAPE, SPECTRAL, numbers
-from scipy.stats import binom
+from scipy.stats import binom, f
 
 import weakprox as wp
 from weakprox.certificates import sampled
@@ -436,3 +436,34 @@ def test_a_constant_does_not_change_a_gap_without_strong_convexity():
         rng = np.random.default_rng(0)
         found.append(sampled_gap(problem, X, dual, gradient, 0.01, rng=rng)[0])
     assert found[1] == pytest.approx(found[0], rel=1e-9)
+
+
+@pytest.mark.parametrize(("one", "two", "level"), [(1.0, 30.0, 0.95), (12.0, 200.0, 0.999)])
+def test_quantiles_are_those_of_an_f_distribution(one, two, level):
+    assert sampled._quantile(one, two, level) == pytest.approx(f.ppf(level, one, two))
+
+
+@pytest.mark.parametrize("sign", [1.0, -1.0])
+def test_the_gap_of_a_flat_model_is_that_of_the_best_vertex(sign):
+    """<S, X - V> is largest at V = 0 if S is positive definite."""
+    root = numbers(5, 5, seed=3)
+    S = sign * (root @ root.T + np.eye(5))
+    problem = wp.Problem(Denoising(S), None, TracePSD(2.0))
+    X = problem.spectral.random_point(np.random.default_rng(0), (5, 5), 2, S)
+    dual = FixedDual(problem.penalty, 0.0 * S)
+    model = sampled._Model.at(problem, X, dual, S, 1.0)
+    best = X.inner(S) + 2.0 * max(0.0, -float(np.linalg.eigvalsh(S)[0]))
+    assert model.flat_gap(np.random.default_rng(1)) == pytest.approx(best, rel=1e-9)
+
+
+def test_few_batches_are_drawn_if_a_loss_knows_its_furthest_sample():
+    far = Sensing(MATRICES, MEASURED)
+    near = Custom(
+        SHAPE,
+        value=lambda X: 0.5 * float((X * X).sum()),
+        grad=lambda X: X,
+        strong_convexity=1.0,
+        smoothness=1.0,
+    )
+    assert sampled.batches_for(far) == sampled.GROUPS
+    assert sampled.batches_for(near) == sampled.FINE != sampled.GROUPS

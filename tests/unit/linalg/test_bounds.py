@@ -1,5 +1,7 @@
 """Upper bounds on singular values must hold on every instance, converged or not."""
 
+import math
+
 import numpy as np
 import pytest
 from registry import DOUBLE, SINGLE, numbers
@@ -11,6 +13,7 @@ from weakprox.linalg.bounds import (
     deflated_norm,
     factored_bound,
     norm_bound,
+    norm_estimate,
     power_bound,
     raised,
     spectral_norm_bound,
@@ -184,6 +187,18 @@ def test_norm_bound_is_never_below_the_norm_and_sharp_when_converged():
     assert norm_bound(np.ones(2), np.zeros((2, 2)), np.inf) == np.inf
 
 
+def test_norm_bound_is_near_the_least_over_all_weights():
+    """Of the bound by x in its docstring."""
+    rng, weights = np.random.default_rng(0), 10.0 ** np.linspace(-8, 8, 120)
+    for _ in range(60):
+        s = np.sort(rng.uniform(0.2, 1.0, 3))[::-1]
+        R, tail = rng.normal(size=(10, 3)) * 10 ** rng.uniform(-3, 0), rng.uniform(0.0, 1.2)
+        inside = [np.diag(s * s) + (1 + 1 / x) * R.T @ R for x in weights]
+        outside = (1 + weights) * tail**2
+        least = np.maximum(np.linalg.eigvalsh(inside)[:, -1], outside).min()
+        assert norm_bound(s, R.T @ R, tail) <= 1.1 * math.sqrt(least)
+
+
 def test_sharp_bounds_of_operators_are_nearly_the_norm():
     """The largest value is repeated, as at the solution of a low-rank problem."""
     U, s, Vt = np.linalg.svd(numbers(110, 100), full_matrices=False)
@@ -224,3 +239,11 @@ def test_factored_bound_subtracts_its_rounding():
     assert factored_bound(D, [1.0 + 1e-9]) == 1.0 + 1e-9
     assert factored_bound(0.0 * D, [1e-3]) == 1e-3
     assert factored_bound(D, []) == np.inf
+
+
+def test_estimates_of_norms_see_what_the_block_sees():
+    """And all of a matrix that has no more columns than the block."""
+    A = np.diag([3.0, 2.0, 1.0, 1.0, 1.0])
+    assert norm_estimate(A, np.eye(5)[:, 1:2]) == pytest.approx(2.0)
+    assert norm_estimate(A, np.ones((5, 1))) == pytest.approx(A[0, 0], rel=0.2)
+    assert norm_estimate(A[:, :2], np.array([[0.0, 0.0], [1.0, 1.0]])) == pytest.approx(3.0)

@@ -1,5 +1,6 @@
 """Decompositions through the Gram matrix: as good as LAPACK's, or refused."""
 
+from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
@@ -9,10 +10,11 @@ from registry import NUMPY, NUMPY32, TORCH, TORCH32, generator, numbers
 
 from weakprox.linalg import decompositions
 from weakprox.linalg import gram_svd as gram
-from weakprox.linalg._thin_svd import OVERSAMPLE
+from weakprox.linalg._thin_svd import OVERSAMPLE, thin_svd
 from weakprox.linalg.arrays import eps_of, to_numpy
 from weakprox.linalg.decompositions import eigh_error
 from weakprox.linalg.gram_svd import DIGITS_LEFT, gram_error, gram_svd, squared
+from weakprox.spectral import singular
 from weakprox.spectral.singular import decompose
 
 SHAPES = [(9, 5), (5, 9), (7, 7), (1, 4), (4, 1), (60, 33)]
@@ -310,3 +312,25 @@ def test_all_columns_if_nothing_is_cut_off(shape, backend):
     # a matrix of low rank would seem to have full rank
     low = backend.array(with_values(np.random.default_rng(11), shape, s * (np.arange(40) < 30)))
     assert gram_svd(low, every, 40, level=lambda s: 0.0) is None
+
+
+def test_bounds_include_the_error_that_a_routine_states(monkeypatch):
+    def stated(*args, **options):
+        return replace(thin_svd(*args, **options), value_error=0.25)
+
+    monkeypatch.setattr(singular, "gram_svd", lambda *args, **options: None)
+    monkeypatch.setattr(singular, "thin_svd", stated)
+    A = np.diag([4.0, 3.0, 2.0, 1.0])
+    rng, cut = np.random.default_rng(0), {"active": every, "level": lambda s: 0.0}
+    _, spec, _ = decompose(A, 2, lambda *_: False, None, True, rng, **cut)
+    assert spec.ritz == pytest.approx([4.0, 3.0])
+    assert spec.upper == pytest.approx([4.25, 3.25])
+    assert spec.tail == pytest.approx(2.25)
+
+
+@pytest.mark.parametrize(("last", "width"), [(30, 32), (60, 64), (100, 128), (199, 200)])
+def test_a_far_block_ends_where_values_are_not_far_above_the_last(last, width):
+    """Widths are 32, 64, 128 and all."""
+    s = np.where(np.arange(200) <= last, 10.0, 1.0)
+    s[199] = 1.0
+    assert gram._far_width(np.diag(s), np.eye(200)) == width

@@ -1,5 +1,9 @@
 """Completion: naive formulas, repeated entries, exact constants."""
 
+import copy
+import pickle
+import weakref
+
 import numpy as np
 import pytest
 import scipy.sparse
@@ -308,3 +312,17 @@ def test_intercepts_at_the_last_value_are_kept(monkeypatch):
     assert loss.effects(V).rows == pytest.approx(wanted.rows)
     with pytest.raises(TypeError):
         loss.effects(other)
+
+
+def test_the_last_point_is_neither_kept_alive_nor_copied():
+    loss = Completion(ROWS, COLS, OBSERVED, SHAPE, intercepts="both")
+    V = LowRank(numbers(SHAPE[0], 1, seed=4), np.ones(1), numbers(1, SHAPE[1], seed=5))
+    loss.effects(V)  # makes what every fit needs
+    alone = len(pickle.dumps(loss))
+    loss.observed().valued(V)
+    assert len(pickle.dumps(loss)) <= alone
+    for other in (copy.copy(loss.observed()), pickle.loads(pickle.dumps(loss)).observed()):
+        assert other.effects(V).rows == pytest.approx(loss.effects(V).rows)
+    alive = weakref.ref(V)
+    del V
+    assert alive() is None

@@ -8,7 +8,7 @@ from registry import DOUBLE, OFFSETS, PIECES, SHAPE, numbers
 from scipy.special import logsumexp
 
 from weakprox.linalg.arrays import to_numpy
-from weakprox.penalties import MaxAffine, Smoothed
+from weakprox.penalties import MaxAffine, Smoothed, max_affine
 
 X = numbers(*SHAPE, seed=130)
 Z = (PIECES * X).sum(axis=(1, 2)) - OFFSETS
@@ -110,3 +110,12 @@ def test_target_counts_the_offsets():
     phi = smooth.target(X, G, 1.3)
     assert np.allclose(G, wanted, rtol=1e-10, atol=1e-12)
     assert phi == pytest.approx(float(smooth.dual(X) @ OFFSETS))
+
+
+@pytest.mark.parametrize("columns", [4, 1 << 16])
+def test_products_of_pieces_in_float32_are_summed_in_float64(columns, monkeypatch):
+    monkeypatch.setattr(max_affine, "COLUMNS", columns)
+    flat = (1e25 * PIECES).astype(np.float32)
+    found = MaxAffine(flat, OFFSETS.astype(np.float32)).gram
+    flat = flat.astype(float).reshape(len(flat), -1)
+    assert found == pytest.approx(flat @ flat.T, rel=1e-12)

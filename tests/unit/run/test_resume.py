@@ -7,10 +7,10 @@ import pytest
 from registry import MATRICES, MEASURED, NUMPY, SHAPE, TORCH, denoising_sampler, numbers
 
 import weakprox as wp
-from weakprox.losses import Denoising, Sensing
+from weakprox.losses import Completion, Denoising, Sensing
 from weakprox.penalties import L1, ElasticNet
 from weakprox.result import COLUMNS
-from weakprox.spectral import NuclearBall, TracePSD
+from weakprox.spectral import NuclearBall, NuclearNorm, TracePSD
 
 M = numbers(*SHAPE)
 SYM = numbers(6, 6) + numbers(6, 6).T
@@ -127,3 +127,29 @@ def test_what_resume_refuses():
         run(problem, resume=part, start=np.zeros(SHAPE))
     with pytest.raises(wp.InputError, match="Result"):
         run(problem, resume=3)
+
+
+ROWS, COLS = np.nonzero(np.random.default_rng(1).random(SHAPE) < 0.7)
+PROVED = {
+    "matrix": lambda A: wp.Problem(Denoising(A), L1(0.05), NuclearBall(2.0)),
+    "entries": lambda A: wp.Problem(
+        Completion(ROWS, COLS, A[ROWS, COLS], SHAPE), None, NuclearNorm(0.5)
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", PROVED)
+@pytest.mark.parametrize(
+    ("dtype", "unit"), [(np.float64, 1.0), (np.float64, 2.0**200), (np.float32, 1.0)]
+)
+def test_other_data_are_refused_after_a_proof_in_the_first_epoch(kind, dtype, unit):
+    """Such runs do not read their data once more to identify them."""
+    A = (unit * M).astype(dtype)
+    result = wp.minimize(PROVED[kind](A), seed=0, tol=1e-3)
+    assert result.certified
+    assert result.checkpoint.data is None
+    same(wp.minimize(PROVED[kind](A.copy()), seed=0, tol=1e-3, resume=result), result)
+    other = A.copy()
+    other[ROWS[0], COLS[0]] *= 1.1
+    with pytest.raises(wp.InputError, match="other data"):
+        wp.minimize(PROVED[kind](other), seed=0, tol=1e-3, resume=result)

@@ -627,3 +627,13 @@ def test_the_halving_bound_allows_for_inexact_vertices():
     memory = wp.minimize(BALL, eps=EPS, solver=SVRF(), max_svds=1).checkpoint.memory
     exact = hand.L * hand.D**2 * 0.5 ** (memory.epoch + 1)
     assert exact <= SVRF().promised(memory) - EPS / 2 <= 1.05 * exact
+
+
+@pytest.mark.parametrize("kind", [SCG, FISTA])
+def test_nothing_is_smoothed_by_zero(kind):
+    """Unless there is nothing to smooth."""
+    loss, ball = Denoising(numbers(*SHAPE)), NuclearBall(2.0)
+    with pytest.raises(wp.InputError, match="mu"):
+        kind(mu=0.0).check(wp.Problem(loss, L1(0.1), ball))
+    kind(mu=0.1).check(wp.Problem(loss, L1(0.1), ball))
+    kind(mu=0.0).check(wp.Problem(loss, None, ball))

@@ -353,26 +353,38 @@ def test_changes_of_the_step(near, far, relative, change):
 # ---------------------------------------------------------------------------- rank
 
 
+def adapted(share, cap=None):
+    """A step from rank 2 that keeps 15 values; `share` of what 8 leave out is allowed."""
+    s, weight = np.arange(40.0, 0.0, -1.0), 0.6
+    U, V = (np.linalg.qr(numbers(n, 40, seed=n))[0] for n in (60, 50))
+    tau = float((s[:15] - 25.5).sum())
+    theta = (float(s[:8].sum()) - tau) / 8
+    missing = tau * weight * (s[8] - theta)  # 2 tau (s_9 - theta), times weight/2
+    shape = SimpleNamespace(shape=(60, 50))
+    tools = SimpleNamespace(problem=shape, spectral=NuclearBall(tau), accuracy=lambda *_: 0.0)
+    gap = share * missing / _gap_driven.SHARE
+    known = {"X": None, "V": None, "h": 0.0, "rank": 2, "parameters": None}
+    state = _gap_driven.GapMemory(**known, value=gap, bound=0.0)
+    options = {"weight": weight, "guess": 0.0, "cap": cap, "rng": np.random.default_rng(0)}
+    return _gap_driven.adaptive_prox(tools, (U * s) @ V.T, state, **options)
+
+
 @pytest.mark.parametrize(("share", "rank"), [(1.01, 8), (0.99, 15), (0.0, 15)])
 def test_the_rank_grows_until_what_is_left_out_is_allowed(share, rank, monkeypatch):
     """From 2 to 8 to 32; at 8 the oracle's delta, weight/2 times, is just allowed or not."""
     monkeypatch.setattr(_gap_driven, "gram_is_cheaper", lambda *_: False)
-    s, weight = np.arange(40.0, 0.0, -1.0), 0.6
-    U, V = (np.linalg.qr(numbers(n, 40, seed=n))[0] for n in (60, 50))
-    tau = float((s[:15] - 25.5).sum())  # keeps 15 values
-    theta = (float(s[:8].sum()) - tau) / 8
-    missing = tau * weight * (s[8] - theta)  # 2 tau (s_9 - theta), times weight/2
-    ball = NuclearBall(tau)
-    shape = SimpleNamespace(shape=(60, 50))
-    tools = SimpleNamespace(problem=shape, spectral=ball, accuracy=lambda *_: 0.0)
-    gap = share * missing / _gap_driven.SHARE
-    known = {"X": None, "V": None, "h": 0.0, "rank": 2, "parameters": None}
-    state = _gap_driven.GapMemory(**known, value=gap, bound=0.0)
-    options = {"weight": weight, "guess": 0.0, "cap": None, "rng": np.random.default_rng(0)}
-    prox, after = _gap_driven.adaptive_prox(tools, (U * s) @ V.T, state, **options)
+    prox, after = adapted(share)
     assert prox.V.rank == rank
     assert after.rank == rank + _gap_driven.SPARE
     assert not after.cut
+
+
+@pytest.mark.parametrize(("cap", "cut"), [(8, True), (14, True), (16, False)])
+def test_a_cap_on_the_rank_cuts_if_it_leaves_something_out(cap, cut, monkeypatch):
+    monkeypatch.setattr(_gap_driven, "gram_is_cheaper", lambda *_: False)
+    prox, after = adapted(0.0, cap)
+    assert (prox.V.rank, after.rank) == (min(cap, 15), cap)
+    assert after.cut == cut
 
 
 def test_the_rank_grows_to_what_the_optimum_needs():
@@ -498,3 +510,12 @@ def test_a_warm_start_is_scaled_by_the_part_that_is_not_smooth():
         scaled = warm.scaled(penalty)
         assert scaled.pull == pytest.approx(3 * pull)
         assert scaled.size == pytest.approx(0.3 * np.abs(X).sum())
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_the_fallback_is_counted_in_float64(dtype, monkeypatch):
+    needed = []
+    monkeypatch.setattr(davis_yin, "fits", lambda problem, size: needed.append(size))
+    problem = wp.Problem(Denoising(noisy(9, 7).astype(dtype)), L1(0.1), NuclearBall(2.0))
+    wp.solvers.LeanSplitting.affordable(problem)
+    assert needed == [DavisYin().arrays.most * 8 * 9 * 7]

@@ -2,6 +2,7 @@
 
 import math
 import tracemalloc
+from types import SimpleNamespace
 
 import cvxpy as cp
 import numpy as np
@@ -9,7 +10,7 @@ import pytest
 from scipy.special import eval_chebyt
 
 import weakprox as wp
-from weakprox.certificates.observed import FILTER, ObservedDual, filtered
+from weakprox.certificates.observed import FILTER, ObservedDual, Triplets, filtered
 from weakprox.linalg import LowRank
 from weakprox.losses import Completion, Huber, Penalised
 from weakprox.metering import Budget, Meter
@@ -423,6 +424,32 @@ def test_one_observation_in_each_row_and_column(lam):
     assert result.certificate.lower_bound <= best
 
 
+@pytest.mark.parametrize("h", [NuclearNorm(0.1), NuclearBall(0.1)])
+@pytest.mark.parametrize("scaling", ["none", "counts"])
+def test_observations_of_one_entry_that_cancel_are_proved(h, scaling):
+    """The intercept is their mean, so that S is zero although q is not."""
+    y = np.array([1.0, 3.0])
+    options = {"intercepts": "columns", "scaling": scaling}
+    loss = Completion([4, 4], [0, 0], y, (9, 1), **options)
+    result = wp.minimize(wp.Problem(loss, None, h), FactoredProximal(), progress=False)
+    best = 0.5 * ((y - y.mean()) ** 2).sum()
+    assert result.certified
+    assert result.value == pytest.approx(best)
+    assert best * (1 - 1e-4) <= result.certificate.lower_bound <= best
+
+
+def test_a_ball_with_no_effect_needs_accurate_intercepts():
+    """X converges for the intercepts of its steps, and the gap shows how far these are off."""
+    y = np.array([-0.34, 0.05, 0.19])
+    options = {"intercepts": "columns", "intercept_ridge": 0.3}
+    loss = Completion([1, 1, 1], [6, 6, 0], y, (2, 9), **options)
+    problem = wp.Problem(loss, None, NuclearBall(4.9))
+    result = wp.minimize(problem, FactoredProximal(), progress=False)
+    assert result.certified
+    best = wp.minimize(problem, DavisYin(), tol=1e-8, progress=False)
+    assert best.certificate.lower_bound <= result.value <= best.value * (1 + 1e-4)
+
+
 def test_a_diverged_run_is_not_certified(monkeypatch):
     """An accuracy relative to the size of X means nothing if f is larger than at zero."""
     monkeypatch.setattr(factored_proximal, "SOLVED", 0.0)  # as if corrections had no end
@@ -433,3 +460,66 @@ def test_a_diverged_run_is_not_certified(monkeypatch):
     result = wp.minimize(problem, tol=1e-6, progress=False)
     assert result.value > 1e6
     assert result.status.name == "FINISHED"
+
+
+def test_a_first_point_gives_the_directions_of_the_first_block():
+    problem = wp.Problem(completion("squared"), None, NORM)
+    rng = np.random.default_rng(5)
+    X = problem.spectral.random_point(rng, SHAPE, 2, np.zeros(1))
+    block = FactoredProximal().start(problem, X, _tools(problem)).block
+    inside = np.linalg.lstsq(block[:, :2], X.Vt.T, rcond=None)[0]
+    np.testing.assert_allclose(block[:, :2] @ inside, X.Vt.T, atol=1e-12)
+
+
+@pytest.mark.parametrize(("width", "columns"), [(2, 3), (3, 3), (6, 6), (20, min(SHAPE))])
+def test_blocks_grow_to_the_width_that_is_needed(width, columns):
+    """By random columns of the size of the others, and to the shorter side at most."""
+    steps = Steps(wp.Problem(completion("squared"), None, NORM), None, None)
+    V = 10.0 * np.eye(SHAPE[1])[:, :3]
+    found = steps._wider(V, width)
+    assert found.shape == (SHAPE[1], columns)
+    np.testing.assert_array_equal(found[:, :3], V)
+    lengths = np.linalg.norm(found[:, 3:], axis=0)
+    assert ((lengths > 2.0) & (lengths < 50.0)).all()
+
+
+@pytest.mark.parametrize("known", [0, 3, 7])
+@pytest.mark.parametrize("scaling", ["none", "counts"])
+def test_norms_of_dual_points_are_bounded_whatever_triplets_are_known(known, scaling):
+    """Also by accurate triplets that are not the leading ones, as if these were missed."""
+    data = completion("squared", (30, 25), share=0.15, scaling=scaling).observed()
+    q = np.random.default_rng(1).standard_normal(data.size)
+    U, s, Vt = np.linalg.svd(data.times(q, np.eye(25)), full_matrices=False)
+    found = Triplets(U[:, known : known + 2], s[known : known + 2], Vt[known : known + 2].T)
+    dual = ObservedDual(data, q, ValueForm(lam=1.0), found, data.zero())
+    assert not dual.exact
+    bound = dual.norm(np.random.default_rng(0))
+    assert s[0] * (1 - 1e-12) <= bound <= 1.1 * s[0]
+
+
+@pytest.mark.parametrize("b", [0.0, 0.6])
+def test_distances_are_those_from_the_extrapolated_point(b):
+    steps = Steps(wp.Problem(completion("squared"), None, NORM), None, None)
+    rng = np.random.default_rng(2)
+    V, X, before = (NORM.random_point(rng, SHAPE, 2, np.zeros(1)) for _ in range(3))
+    state = SimpleNamespace(V=X, before=before)
+    point = (1 + b) * X.dense() - b * before.dense()
+    wanted = ((V.dense() - point) ** 2).sum()
+    assert steps._distance(V, state, b) == pytest.approx(wanted)
+
+
+@pytest.mark.parametrize(
+    ("kind", "scale"), [("poisson", 9.0), ("logistic", 60.0), ("squared", 60.0)]
+)
+def test_corrections_are_halved_until_the_loss_at_most_doubles(kind, scale):
+    """Unless it is quadratic, when their length is right."""
+    problem = wp.Problem(completion(kind), None, NORM)
+    steps, data = Steps(problem, None, None), problem.observed
+    x, moved = np.zeros(data.size), scale * np.sin(np.arange(data.size))
+    state = SimpleNamespace(x=x, effects=data.zero())
+    first = data.value(x, data.zero())
+    lengths = [0.5**k for k in range(20)]
+    kept = [t for t in lengths if data.value(t * moved, data.zero()) <= 2.0 * first]
+    wanted = 1.0 if kind == "squared" else kept[0]
+    assert kept[0] < 1.0
+    assert steps._length(state, moved) == wanted

@@ -282,3 +282,16 @@ def test_a_run_goes_on_after_a_proof_that_falls_short(monkeypatch):
     assert result.certified
     assert result.counts.svds > plain.counts.svds
     assert result.value <= plain.value * (1 + 1e-6)
+
+
+def test_momentum_is_fista_s_with_restarts():
+    image, before, fill = np.array([3.0, 1.0]), np.array([1.0, 1.0]), np.array([2.0, 0.0])
+    state = SimpleNamespace(momentum=2.0, image=before, fill=fill)
+    ahead = (1 + np.sqrt(17)) / 2
+    b = (ahead - 1) / ((1 + np.sqrt(1 + 4 * ahead**2)) / 2)
+    found = Steps._with_momentum(None, state, image)
+    assert found["momentum"] == pytest.approx(ahead)
+    assert found["fill"] == pytest.approx(image + b * (image - before))
+    state.fill = np.array([4.0, 0.0])  # the last step went too far
+    found = Steps._with_momentum(None, state, image)
+    assert (found["momentum"], found["fill"].tolist()) == (1.0, image.tolist())

@@ -1,9 +1,12 @@
 """The sparse point of a splitting step as an answer, where the solution is not low-rank."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 
 import weakprox as wp
+from weakprox.linalg.arrays import SHARED
 from weakprox.linalg.lowrank import LowRank
 from weakprox.linalg.simplex import ValueForm
 from weakprox.penalties import L1, GroupL2, SignedL1
@@ -190,3 +193,19 @@ def test_smaller_problems_keep_a_lower_rank_unless_the_run_is_long(monkeypatch):
     found = wp.minimize(one, DavisYin(), tol=1e-5, progress=False)
     assert found.status.name == "CERTIFIED"
     assert found.low_rank.rank > 250
+
+
+def test_points_are_offered_with_their_values():
+    """With h, which counts unless it is a ball."""
+    rng, seen = np.random.default_rng(0), []
+    Y, form = rng.standard_normal((7, 5)), ValueForm(lam=0.5)
+    small = wp.Problem(wp.losses.Denoising(2.0 * Y), L1(0.1), NuclearNorm(0.5))
+    spectral = SimpleNamespace(counted=lambda *_: None)
+    tools = SimpleNamespace(spectral=spectral, arena=SHARED, tick=seen.append, loss=small.loss)
+    V = small.spectral.random_point(rng, (7, 5), 2, Y)
+    known = {"V": V, "y": 0.0 * Y, "z": Y, "gamma": 1.0, "bound": 0.25, "epoch": 1}
+    splitting = SimpleNamespace(problem=small, tools=tools, _prox=V)
+    state = SimpleNamespace(**known)
+    gap, size = _stored.Stored._offered(splitting, state, Y, form, 3)
+    assert size == pytest.approx(np.linalg.norm(Y, "nuc"))
+    assert seen[0].value == pytest.approx(small.value(Y)) == pytest.approx(gap + 0.25)

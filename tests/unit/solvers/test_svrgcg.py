@@ -1,5 +1,7 @@
 """SVRGCG: the algorithm box replayed by hand, its settings, and its two answers."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 from registry import MATRICES, MEASURED, NOISY, SHAPE, numbers
@@ -7,8 +9,12 @@ from registry import MATRICES, MEASURED, NOISY, SHAPE, numbers
 import weakprox as wp
 from weakprox.linalg.simplex import project_capped
 from weakprox.losses import Denoising, Sensing
+from weakprox.metering import Budget, Meter
 from weakprox.penalties import L1, ElasticNet
+from weakprox.solvers.base import Tools
+from weakprox.solvers.paper import adaptive_svrgcg
 from weakprox.spectral import NuclearBall
+from weakprox.theory.gradients import Measured
 
 M = numbers(*SHAPE)
 TAU, LAM = 2.0, 0.2
@@ -220,3 +226,54 @@ def test_settings_are_frozen_and_comparable():
     assert wp.SVRGCG(3, mu=0.1) == wp.SVRGCG(3, mu=0.1)
     with pytest.raises(AttributeError):
         wp.SVRGCG(3).rank = 4
+
+
+@pytest.mark.parametrize(("gap", "target", "wanted"), [(3.0, 0.1, 200), (0.2, 4.0, 100)])
+def test_inner_samples_suffice_for_half_of_the_gap(gap, target, wanted):
+    """Or for the target, if that is larger: 8 variances over alpha times it."""
+    sizes, gradient = [], np.ones((2, 2))
+
+    def difference(loss, X, rng, size):
+        sizes.append(size)
+        return Measured(np.zeros((2, 2)), 25.0, size)
+
+    epoch = SimpleNamespace(
+        p=SimpleNamespace(alpha=0.5, k_t=1000, finite_sum=True),
+        tools=SimpleNamespace(loss=None),
+        snapshot=SimpleNamespace(difference=difference, gradient=gradient),
+        first_gap=1.0,
+        gap=gap,
+        target=target,
+        inner_samples=10,
+        X=None,
+        rng=None,
+    )
+    found = adaptive_svrgcg.Epoch._reduced_gradient(epoch)
+    assert found.tolist() == gradient.tolist()
+    assert sizes == [10, wanted - 10]
+    assert epoch.inner_samples == wanted
+
+
+def test_the_error_of_the_oracle_is_a_mean_that_forgets():
+    """As much in each step as the theorem contracts."""
+    seen = []
+    tools = Tools(SPARSE, Meter(Budget()), 1.0, 0, seen.append, lambda *_: None)
+    solver = wp.SVRGCG(rank=1)
+    before = solver.start(SPARSE, None, tools)
+    after = solver.step(SPARSE, before, tools)
+    assert after.epoch < after.parameters.epochs  # the last one measures again
+    delta = before.delta
+    for candidate in seen:
+        share = after.parameters.contraction
+        delta = (1.0 - share) * delta + share * candidate.delta_estimate
+    assert after.delta == pytest.approx(delta)
+    assert delta > 0.0
+
+
+@pytest.mark.parametrize(
+    ("delta", "excess"), [(0.3, 0.0), (0.4, 0.0), (1.1, 8 / 7 * 0.5 * 0.7)]
+)
+def test_an_oracle_within_half_of_delta_costs_nothing(delta, excess):
+    """The other half is what omitted triplets may cost, by the factor of the theorem."""
+    memory = SimpleNamespace(parameters=SimpleNamespace(alpha=0.5, delta=0.8), delta=delta)
+    assert wp.SVRGCG().oracle_excess(memory) == pytest.approx(excess)

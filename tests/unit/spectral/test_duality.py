@@ -2,13 +2,16 @@
 
 import numpy as np
 import pytest
+from registry import numbers
 
 from weakprox.linalg.simplex import project_capped
+from weakprox.spectral import NuclearBall, NuclearNorm, TracePSD
 from weakprox.spectral.singular import (
     Spectrum,
     accurate_enough,
     ball_lower,
     penalty_lower,
+    tail_sum,
     value_errors,
 )
 
@@ -73,3 +76,47 @@ def test_stop_rule_follows_the_tolerance():
     assert not loose(s, np.array([0.03]), after)
     assert not strict(s, np.array([1e-6]), after)
     assert strict(s, np.array([1e-13]), after)
+
+
+@pytest.mark.parametrize("rank", [2, 5])
+@pytest.mark.parametrize("certify", [False, True])
+def test_the_conjugate_of_a_step_bounds_that_of_what_it_leaves(rank, certify):
+    """h*(A - V) = tau |A - V|; all values are known if the rank is full."""
+    A, tau, weight = numbers(8, 5, seed=3), 1.5, 0.7
+    ball = NuclearBall(tau)
+    prox = ball.weak_prox(A, weight=weight, rank=rank, certify=certify)
+    left = weight * tau * float(np.linalg.norm(A - prox.V.dense(), 2))
+    assert prox.conjugate >= left * (1 - 1e-12)
+    if rank == 5:
+        assert prox.conjugate == pytest.approx(left)
+
+
+@pytest.mark.parametrize("h", [NuclearBall(2.0), NuclearNorm(0.3), TracePSD(2.0)], ids=repr)
+def test_rough_conjugates_of_small_matrices_are_exact(h):
+    root = numbers(5, 5, seed=4)
+    U, block = -root - root.T, np.eye(5)
+    top = float(np.linalg.eigvalsh(U)[-1])
+    norm = float(np.linalg.norm(U, 2))
+    assert norm > 1.01 * top  # the largest value of -U
+    exact = {
+        "NuclearBall": 2.0 * norm,
+        "NuclearNorm": 7.0 * (norm - 0.3),
+        "TracePSD": 2.0 * top,
+    }
+    assert h.rough_conjugate(U, block, 7.0) == pytest.approx(exact[type(h).__name__])
+
+
+@pytest.mark.parametrize("h", [NuclearBall(2.0), NuclearNorm(0.3), TracePSD(2.0)], ids=repr)
+def test_values_of_random_points_fall(h):
+    s = h.random_point(np.random.default_rng(0), (6, 6), 5, np.zeros(1)).s
+    assert (np.diff(s) <= 0.0).all()
+    assert s[0] > s[-1] > 0.0
+
+
+@pytest.mark.parametrize("theta", [-0.5, 0.0, 0.8, 2.0, 3.0])
+def test_sums_over_the_tail_are_attained_by_equal_values(theta):
+    """The bound on sum (s - theta)_+^2, given the largest of them and their squares."""
+    tail = 2.0
+    spec = Spectrum(np.ones(1), np.ones(1), tail, 7 * tail**2, 1.0, 0.0)
+    wanted = 7 * max(tail - theta, 0.0) ** 2
+    assert tail_sum(spec, theta) == pytest.approx(wanted)

@@ -162,6 +162,18 @@ def test_less_accuracy_costs_no_more_and_is_kept(kind):
     assert passes[-1] < passes[0]
 
 
+@pytest.mark.parametrize("tau", [1e-3, 1e3])
+def test_accuracies_are_those_of_the_value(tau):
+    """Not of the singular value, which the radius multiplies."""
+    G, first = LARGE["semicircle"], np.random.default_rng(1)
+    largest = float(np.linalg.norm(G, 2))
+    exact = NuclearBall(tau).extreme(G, rng=np.random.default_rng(1))
+    rough = NuclearBall(tau).extreme(G, accuracy=0.1 * tau * largest, rng=first)
+    assert rough.passes < exact.passes
+    fine = NuclearBall(tau).extreme(G, accuracy=1e-3 * tau * largest, rng=first)
+    assert fine.V.inner(G) <= (1e-3 - 1.0) * tau * largest
+
+
 def test_diameters_are_attained_and_not_exceeded():
     for kind, wanted in (("ball", 2 * TAU), ("psd", math.sqrt(2) * TAU)):
         term = KINDS[kind]
