@@ -20,6 +20,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import cache
+from hashlib import sha256
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -93,15 +94,19 @@ def passes(compiled: bool) -> Iterator[None]:
 
 @cache
 def stored(kind: str = DENSE) -> bool:
-    """Return whether numba has stored passes of this kind and version on disk."""
+    """Return whether numba has stored passes of this kind and version on disk.
+
+    They are of an unchanged source if they are newer, or if they hold its digest, which
+    recent versions of numba store: an installation renews the source.
+    """
     source = Path(__file__).with_name(f"{kind}.py")
     try:
-        changed = source.stat().st_mtime
+        changed, digest = source.stat().st_mtime, sha256(source.read_bytes()).digest()
         for place in _places(source):
             for file in place.glob(
                 f"{kind}._*py{sys.version_info[0]}{sys.version_info[1]}*.nbi"
             ):
-                if file.stat().st_mtime >= changed:
+                if file.stat().st_mtime >= changed or digest in file.read_bytes():
                     return True
     except (OSError, RuntimeError):  # the latter without a home directory
         return False

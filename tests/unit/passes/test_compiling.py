@@ -1,5 +1,6 @@
 """Passes are compiled if that was done before, or once NumPy's runs have taken as long."""
 
+import hashlib
 import os
 import sys
 import time
@@ -53,6 +54,11 @@ def test_stored_passes_are_used_unless_the_source_is_newer(tmp_path, monkeypatch
     os.utime(tmp_path / "compiled.py", (later, later))
     compiling.stored.cache_clear()
     assert not compiling.stored()
+    source = (tmp_path / "compiled.py").read_bytes()
+    index.write_bytes(b"0.68 " + hashlib.sha256(source).digest())  # of the same source
+    os.utime(index, (1.0, 1.0))
+    compiling.stored.cache_clear()
+    assert compiling.stored()
 
 
 def test_a_very_large_run_compiles_at_once():
