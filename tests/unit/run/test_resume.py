@@ -153,3 +153,17 @@ def test_other_data_are_refused_after_a_proof_in_the_first_epoch(kind, dtype, un
     other[ROWS[0], COLS[0]] *= 1.1
     with pytest.raises(wp.InputError, match="other data"):
         wp.minimize(PROVED[kind](other), seed=0, tol=1e-3, resume=result)
+
+
+def test_an_answer_next_to_the_data_can_be_resumed():
+    """Its value is mostly rounding errors, which differ when it is computed again."""
+    A = np.random.default_rng(2).standard_normal((17, 15)).astype(np.float32)
+    ball = NuclearBall((1 - 1e-6) * float(np.linalg.norm(A, "nuc")))
+    options = {"seed": 0, "tol": 1e-3}
+    result = wp.minimize(wp.Problem(Denoising(A), None, ball), **options)
+    assert result.certified
+    assert result.checkpoint.data is None
+    same(wp.minimize(wp.Problem(Denoising(A), None, ball), **options, resume=result), result)
+    other = wp.Problem(Denoising(1.001 * A), None, ball)
+    with pytest.raises(wp.InputError, match="other data"):
+        wp.minimize(other, **options, resume=result)
