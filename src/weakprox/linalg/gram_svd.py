@@ -210,7 +210,7 @@ def _whole(
         index = xp.asarray(order, device=device_of(B))
         U, V, lengths = (xp.take(x, index, axis=-1) for x in (U, V, lengths))
     top = float(s[order[0]])
-    U, V = U / xp.where(lengths > 0.0, lengths, 1.0), V
+    U = U / xp.where(lengths > 0.0, lengths, 1.0)
     U, V, lengths = (xp.astype(x, A.dtype, copy=False) for x in (U, V, lengths))
     return ThinSVD(
         triplets=LowRank(V, lengths, U.T) if flat else LowRank(U, lengths, V.T),

@@ -37,7 +37,8 @@ UNSEEN = 2.0**-46  # relative accuracy of norms of long vectors in float64
 class LowRank:
     """X = U diag(s) Vt with orthonormal columns of U and rows of Vt, and s >= 0 descending.
 
-    For symmetric positive semidefinite matrices Vt is U transposed.
+    For symmetric positive semidefinite matrices Vt is U transposed. In matrices of full rank,
+    vectors of values below about 1e-7 of the largest need not be orthogonal.
     """
 
     U: Array
