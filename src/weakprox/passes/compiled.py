@@ -395,7 +395,7 @@ def share(edges: Array, work: Callable[[int, int], None]) -> None:
 
 @cache
 def _helpers() -> ThreadPoolExecutor:
-    """Threads that wait for a pass; starting new ones takes a tenth of a short run."""
+    """Threads that wait for a pass; in short runs, starting new ones takes noticeable time."""
     return ThreadPoolExecutor(cores(), thread_name_prefix="weakprox-pass")
 
 

@@ -56,7 +56,7 @@ FAR = 5.0  # multiple of that eigenvalue from which an eigenvalue is not noise
 DENSE = 0.8  # share of the cut-off from which a step hardly separates a discarded value
 # Factors by which steps are expected to reduce the gap: the first one, and relative to the step
 # before, the first step with another gamma and the one after it. Up to the last multiple of the
-# accuracy the expected gap is worth a look, which takes a third of the time of a step.
+# accuracy the expected gap is worth a look, which takes less time than a step.
 SHARPLY, OTHER, AFTER, NEARLY = 0.1, 1.5, 0.7, 1.1
 
 
