@@ -82,18 +82,34 @@ class ValuesDual(FixedDual):
     split: SplitDual | None = None
 
 
+def inactive_prox(
+    problem: Problem, prox: WeakProx, weight: float, length: float, accuracy: float
+) -> WeakProx | None:
+    """The proximal step with u = 0 as dual point of h, whose conjugate needs no proof.
+
+    None unless h hardly acts at V, such as a ball that contains A: `length`, the squared norm of
+    A - V, must cost less than the accuracy.
+    """
+    if problem.of_spectral.form is None:  # an h that is negative somewhere has another h*(0)
+        return None
+    w = problem.loss.strong_convexity + problem.penalty.curvature
+    if not problem.spectral.value(prox.V) + weight**2 * length / (2 * w) <= accuracy:
+        return None
+    return replace(prox, conjugate=0.0, shrink=0.0, rests_on="exact")
+
+
 def factored_prox(
-    problem: Problem, A: Array, prox: WeakProx, weight: float, accuracy: float
+    problem: Problem, A: Array, prox: WeakProx, weight: float, along: float, accuracy: float
 ) -> WeakProx | None:
     """The proximal step with a conjugate that is proved by a Cholesky factorisation.
 
-    None if h is not a function of singular values, if a decomposition is as cheap, or if the
-    conjugate would cost more than the accuracy.
+    `along` is <A - V, V>. None if h is not a function of singular values, if a decomposition is
+    as cheap, or if the conjugate would cost more than the accuracy.
     """
     form, V = problem.of_spectral.form, prox.V
     if form is None or V.rank < FEW or min(A.shape) <= EXACT_BELOW:
         return None
-    h, along = problem.spectral.value(V), weight * (V.inner(A) - V.sqnorm)
+    h, along = problem.spectral.value(V), weight * along
     if math.isfinite(form.tau):  # largest norm of u at which Young's inequality is tight enough
         level = form.lam + (along - h + accuracy) / form.tau
     else:
@@ -118,6 +134,7 @@ def split_bound(
     rng: np.random.Generator,
     accuracy: float,
     arena: arrays.Arena,
+    X: Array | None = None,
     used: list[WeakProx] | None = None,
 ) -> tuple[float, str]:
     """Lower bound on min f from the dual points of a splitting, and what it rests on.
@@ -129,16 +146,24 @@ def split_bound(
     c the curvature of R, q = g + c X + K'y + u, which vanishes at a solution. No new
     decomposition is needed if that of the proximal step was complete. If it was truncated,
     the norm of u is proved by a factorisation. If that fails, the decomposition is repeated
-    from its own basis, with a proof for the part it leaves out. The proximal step that the
-    bound rests on is appended to `used`.
+    from its own basis, with a proof for the part it leaves out. If h does not act at X, a ball
+    that contains X for example, u = 0 needs no proof. X is the proximal point as an array, if
+    it is known. The proximal step that the bound rests on is appended to `used`.
     """
     loss, prox, R = problem.loss, split.prox, problem.penalty
     A, weight, V = split.A, split.weight, prox.V
     h, slope = problem.spectral.value(V), prox.shrink * weight
-    along, square = V.inner(A), V.sqnorm
+    if X is None:
+        X = dense(V, arena.like(A))
+    along, square = inner(A, X), V.sqnorm
     young = h + prox.conjugate - slope * (along - square)
     sizes = abs(h) + abs(prox.conjugate) + slope * (abs(along) + square)
-    proved = None if young <= accuracy else factored_prox(problem, A, prox, weight, accuracy)
+    proved = None
+    if not young <= accuracy:
+        length = max(0.0, sqnorm(A) - 2.0 * along + square)
+        proved = inactive_prox(problem, prox, weight, length, accuracy) or factored_prox(
+            problem, A, prox, weight, along - square, accuracy
+        )
     if proved is not None:
         prox = proved
     elif not young <= accuracy:
@@ -149,7 +174,9 @@ def split_bound(
         return -math.inf, prox.rests_on  # no conjugate is that small: a term is inconsistent
     if used is not None:
         used.append(prox)
-    X, batch = dense(prox.V, arena.like(A)), loss.everything()
+    if prox.V is not V:
+        X = dense(prox.V, arena.like(A))
+    batch = loss.everything()
     g, value = gradient(loss, X, batch, arena.like(A)), loss.value(X, batch)
     whole = not (R.rowwise and R.separable)
     sums = np.zeros(len(_TERMS))

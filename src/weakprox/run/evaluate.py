@@ -276,8 +276,9 @@ def prove(state: State, candidate: Candidate, *, ending: bool = False) -> State:
         return _bounded(state, *found, Evidence(problem, dual, None, found[0]))
     if isinstance(dual, SplitDual) and problem.strong_convexity(needed=False) > 0.0:
         used: list[WeakProx] = []
-        accuracy, arena = 0.05 * aim_of(state), state.tools.arena
-        found = split_bound(problem, dual, rng=rng, accuracy=accuracy, arena=arena, used=used)
+        X = candidate.X if dual.prox.V is candidate.V else None
+        how: Any = {"accuracy": 0.05 * aim_of(state), "arena": state.tools.arena, "X": X}
+        found = split_bound(problem, dual, rng=rng, used=used, **how)
         shown = replace(dual, prox=used[-1]) if used else dual
         state = _bounded(state, *found, Evidence(problem, shown, shown.at, found[0]))
         if gap_of(state.tracker) <= aim_of(state):

@@ -52,6 +52,7 @@ SMALL_STEP = 0.1  # step size times smoothness
 CLEAR = 4.0  # multiple of the cut-off from which values are not noise
 NEAR = 0.5  # share of the cut-off from which a discarded value counts as near it
 BURIED = 0.5  # share of the largest eigenvalue of noise below which a cut-off keeps many
+NOISE = 0.85  # nuclear norm of square noise, over the largest one for its size and norm
 FAR = 5.0  # multiple of that eigenvalue from which an eigenvalue is not noise
 DENSE = 0.8  # share of the cut-off from which a step hardly separates a discarded value
 # Factors by which steps are expected to reduce the gap: the first one, and relative to the step
@@ -168,9 +169,10 @@ class Factored:
     def _buried(self, found: Ritz, shift: float) -> bool:
         """Whether many values of z beyond the block are kept.
 
-        The ball may hold all of z. For a symmetric z, the largest eigenvalue beyond the block
-        is estimated as that of noise with the same norm (Wigner's semicircle), or by the
-        lower end of the spectrum unless that is far from noise.
+        The ball may hold all of z, whose nuclear norm beyond the block is estimated as that of
+        noise with the same norm. For a symmetric z, the largest eigenvalue beyond the block is
+        estimated in this way (Wigner's semicircle), or by the lower end of the spectrum unless
+        that is far from noise.
         """
         if math.isinf(self.form.tau) or self.form.lam:
             return False
@@ -178,8 +180,8 @@ class Factored:
         if self.engine.symmetric:
             edge, lowest = 2.0 * math.sqrt(rest / least), -float(found.s[-1])
             return shift < BURIED * (lowest if edge < lowest < FAR * edge else edge)
-        most = math.sqrt((least - len(found.s)) * rest)
-        return float(found.s.sum()) + most <= self.form.tau
+        about = NOISE * math.sqrt((least - len(found.s)) * rest)
+        return float(found.s.sum()) + about <= self.form.tau
 
     def _rest(self, found: Ritz) -> float:
         """Sum of the squares of the values of z beyond the block."""

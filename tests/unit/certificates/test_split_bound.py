@@ -357,7 +357,8 @@ def test_bounds_by_a_factorisation_lie_below_the_optimum(h, monkeypatch):
         prox = h.weak_prox(A, weight=weight, rank=rank, rng=rng)
         prox = replace(prox, conjugate=float("inf"), shrink=1.0)
         for accuracy in (1e-6, 1e-2, 1.0, 1e3):
-            found = split.factored_prox(problem, A, prox, weight, accuracy)
+            along = prox.V.inner(A) - prox.V.sqnorm
+            found = split.factored_prox(problem, A, prox, weight, along, accuracy)
             if found is None:
                 continue
             proved += 1
@@ -370,9 +371,44 @@ def test_bounds_by_a_factorisation_lie_below_the_optimum(h, monkeypatch):
             young -= found.shrink * weight * (found.V.inner(A) - found.V.sqnorm)
             assert young <= accuracy * (1 + 1e-4) + 1e-9 * abs(found.conjugate)
     assert proved >= 4
-    assert split.factored_prox(problem, A, full, weight, 1e-3) is not None
-    lacking = h.weak_prox(A, weight=weight, rank=3)
-    assert split.factored_prox(problem, A, lacking, weight, 1e-3) is None
+    for prox, proves in ((full, True), (h.weak_prox(A, weight=weight, rank=3), False)):
+        along = prox.V.inner(A) - prox.V.sqnorm
+        found = split.factored_prox(problem, A, prox, weight, along, 1e-3)
+        assert (found is not None) == proves
+
+
+@pytest.mark.parametrize("share", [0.9, 0.999, 1.0, 1.001, 1.5])
+def test_a_ball_that_holds_the_point_needs_no_second_decomposition(share):
+    """Its dual point is zero, and the bound is then the least value of G + R."""
+    rng = np.random.default_rng(9)
+    M = 3.0 * rng.standard_normal((12, 9))
+    R = L1(0.5) + ElasticNet(0.0, 0.1)
+    least = np.sign(M) * np.maximum(np.abs(M) - 0.5, 0.0) / 1.2
+    tau = share * float(np.linalg.svd(least, compute_uv=False).sum())
+    problem = wp.Problem(Denoising(M), R, NuclearBall(tau))
+    prox = problem.spectral.weak_prox(least, weight=1.0, rank=9)
+    value = problem.value(prox.V)
+    best = wp.minimize(problem, tol=1e-9, progress=False)
+    rough = replace(prox, conjugate=np.inf)  # as if the decomposition had been too rough
+    y = proximal_dual(R, M, 1.0)
+    used = []
+    for accuracy in (1e-6, 1e-3 * value, 10.0 * value):
+        how = {"rng": rng, "accuracy": accuracy, "arena": Arena(), "used": used}
+        bound, _ = split_bound(problem, SplitDual(R, least, 1.0, rough, y), **how)
+        assert bound <= best.value
+        if share >= 1.0:
+            assert bound == pytest.approx(value, rel=1e-12)
+    assert used[-1].shrink == 0.0  # any dual point is good enough for the last accuracy
+    assert (used[0].shrink == 0.0) == (share >= 1.0)
+
+
+@pytest.mark.parametrize("name", EXACT)
+def test_only_functions_of_singular_values_have_zero_as_a_dual_point(name):
+    """The conjugate of another h is not known at zero: it may be negative somewhere."""
+    problem = problem_of("denoising", "l1", name)
+    A = np.zeros(problem.shape)
+    prox = problem.spectral.weak_prox(A, weight=1.0, rank=1)
+    assert split.inactive_prox(problem, prox, 1.0, 0.0, np.inf) is None
 
 
 @pytest.mark.parametrize("h", [NuclearBall(1e4 + 3.5), NuclearNorm(1.0)])
