@@ -61,7 +61,7 @@ def bytes_moved(call: Callable[[], object], entries: int) -> int:
         "_product": lambda kernel, shape, z, *_: (z,),
     }
     with ExitStack() as stack:
-        stack.enter_context(patch.object(device_engine, "RECORDED", 0))
+        stack.enter_context(patch.object(device_engine, "_records", lambda _: False))
         for name, arrays in launches.items():
             plain = getattr(cuda, name)
             stack.enter_context(patch.object(cuda, name, counted(plain, arrays)))

@@ -146,7 +146,7 @@ def test_recorded_launches_change_nothing(monkeypatch):
         return wp.minimize(task, LeanSplitting(), tol=1e-4, progress=False, **options)
 
     recorded, again = run(), run()
-    monkeypatch.setattr(device_engine, "RECORDED", 0)
+    monkeypatch.setattr(device_engine, "_records", lambda C: False)
     queued = run()
     monkeypatch.setattr(device_engine, "applies", lambda *_: False)
     plain = run()
@@ -157,6 +157,31 @@ def test_recorded_launches_change_nothing(monkeypatch):
     allowed = np.sqrt(2 * recorded.gap) + np.sqrt(2 * plain.gap)
     assert float(torch.linalg.norm(recorded.X - plain.X)) <= allowed
     assert recorded.certificate.lower_bound <= plain.value
+
+
+@pytest.mark.parametrize("r", [25, 50])
+@pytest.mark.parametrize("rows", [0.0, 8.0])
+def test_wide_blocks_have_launches_of_their_own(monkeypatch, r, rows):
+    """Answers are those of NumPy, and neither recorded launches nor earlier runs matter."""
+    M, tau = instance(1000, r)
+    R = L1(2.0) + wp.penalties.GroupL2(rows) if rows else L1(2.0)
+    ball = NuclearBall(0.8 * tau)
+    here = wp.minimize(wp.Problem(Denoising(M.astype(float)), R, ball), tol=1e-6)
+    given = wp.Problem(Denoising(CUDA32.array(M)), R, ball)
+    device_engine._idle.clear()
+    recorded = [wp.minimize(given, LeanSplitting(), tol=1e-4) for _ in range(3)]
+    widest = device_engine._idle[0].queue
+    assert widest.width > 16
+    assert {"turn", "squares"} < set(widest.graphs)
+    monkeypatch.setattr(device_engine, "_records", lambda C: False)
+    recorded.append(wp.minimize(given, LeanSplitting(), tol=1e-4))
+    for there in recorded:
+        assert there.certified
+        assert there.solver == "LeanSplitting"
+        allowed = np.sqrt(2 * here.gap) + np.sqrt(2 * there.gap)
+        assert np.linalg.norm(there.X.double().cpu().numpy() - here.X) <= allowed
+        assert there.certificate.lower_bound <= here.value
+        assert torch.equal(there.X, recorded[0].X)
 
 
 def test_resumed_to_the_bit_on_the_device(tmp_path):

@@ -5,7 +5,7 @@ test-kernels`); what is queued, sent, waited for and decided is the engine's own
 """
 
 import os
-from collections import Counter
+from collections import Counter, defaultdict
 from dataclasses import replace
 from types import SimpleNamespace
 
@@ -18,7 +18,7 @@ from weakprox.linalg.arrays import SHARED, wide
 from weakprox.linalg.lowrank import LowRank
 from weakprox.passes import Step, Sums, device_engine, device_queue, engine, reference
 from weakprox.passes.device_engine import DeviceEngine
-from weakprox.passes.device_queue import WIDTH, Queue
+from weakprox.passes.device_queue import FIRST, Queue
 from weakprox.passes.engine import Engine
 from weakprox.passes.reference import TERMS
 from weakprox.solvers import LeanSplitting, davis_yin
@@ -78,8 +78,8 @@ def done(monkeypatch):
     stream = SimpleNamespace(synchronize=lambda: None)
     monkeypatch.setattr(torch.cuda, "current_stream", lambda *_: stream)
     monkeypatch.setattr(torch.Tensor, "pin_memory", lambda x: x)
-    monkeypatch.setattr(device_queue, "_mailboxes", [])
-    monkeypatch.setattr(device_engine, "RECORDED", 0)  # graphs need a device
+    monkeypatch.setattr(device_queue, "_mailboxes", defaultdict(list))
+    monkeypatch.setattr(device_engine, "_records", lambda *_: False)  # graphs need a device
     counts, do, pause = Counter(), Queue.do, Queue.wait
 
     def counted(queue, name, **options):
@@ -128,6 +128,33 @@ def test_answers_are_those_of_the_plain_engine(done, monkeypatch, curvature):
     assert here.certificate.lower_bound <= there.value
 
 
+@pytest.mark.parametrize(("r", "widths"), [(10, [16]), (25, [16, 32]), (40, [16, 64])])
+def test_blocks_of_any_width_make_one_trip_to_the_host(done, monkeypatch, r, widths):
+    """Wider blocks have queues of their own, for steps and for proofs."""
+    problem, used = instance(d=400, r=r), []
+    use = DeviceEngine.use
+    monkeypatch.setattr(
+        DeviceEngine, "use", lambda x, width: (used.append(width), use(x, width))
+    )
+    there = run(problem, monkeypatch, on_device=True, tol=1e-4)
+    assert sorted(set(used)) == widths
+    assert min(done[name] for name in ("look", "squares", "tail")) >= 1
+    monkeypatch.setattr(DeviceEngine, "use", use)
+    here = run(problem, monkeypatch, on_device=False, tol=1e-4)
+    assert there.status is here.status is wp.Status.CERTIFIED
+    assert there.solver == here.solver == "LeanSplitting"
+    assert there.counts.svds == here.counts.svds
+    allowed = np.sqrt(2 * there.gap) + np.sqrt(2 * here.gap)
+    assert float(torch.linalg.norm(there.X - here.X)) <= allowed
+    assert there.certificate.lower_bound <= here.value
+    waits = []
+    for svds in (7, 9):
+        done.clear()
+        run(problem, monkeypatch, on_device=True, eps=1e-30, max_svds=svds)
+        waits.append(done["waits"] - 2 * done["check"])
+    assert waits[1] - waits[0] == 2
+
+
 @pytest.mark.parametrize("rank", [None, 4])
 def test_points_that_were_seen_stay_as_they_are(done, monkeypatch, rank):
     """The engine's own arrays are written to in every iteration."""
@@ -150,13 +177,13 @@ def test_points_that_were_seen_stay_as_they_are(done, monkeypatch, rank):
 
 
 def test_a_start_makes_one_trip_to_the_host_too(done):
-    started(np.logspace(0, -2, WIDTH), powers=3)
+    started(np.logspace(0, -2, FIRST), powers=3)
     assert (done["again"], done["span"], done["waits"]) == (2, 1, 1)
 
 
 def test_products_are_rounded_only_where_values_are_alike(done):
     for decades, name in ((1.0, "quick_advance"), (3.5, "advance")):
-        one, found = started(np.logspace(0, -decades, WIDTH))
+        one, found = started(np.logspace(0, -decades, FIRST))
         for _ in range(2):  # the first may begin from triplets made elsewhere
             done.clear()
             found = one.advance(None, np.zeros(2), PLAIN, 1.0, found, 1)[2]()
@@ -199,14 +226,14 @@ def started(values, powers=3, seed=0):
     """An engine whose target has these values, and the triplets it begins with."""
     C, _, _ = with_values(values)
     one = DeviceEngine(C, SHARED.like(C))
-    block = torch.tensor(np.random.default_rng(seed).standard_normal((150, WIDTH)))
+    block = torch.tensor(np.random.default_rng(seed).standard_normal((150, FIRST)))
     found = one.begin(PLAIN, torch.linalg.qr(block)[0], powers)
     return one, found
 
 
-def check_triplets(z, found, needed=WIDTH):
+def check_triplets(z, found, needed=FIRST):
     """A V = U s with orthonormal columns; those of U that are not needed, nearly so."""
-    U, V, eye = found.U.numpy(), found.V.numpy(), np.eye(WIDTH)
+    U, V, eye = found.U.numpy(), found.V.numpy(), np.eye(FIRST)
     np.testing.assert_allclose(V.T @ V, eye, atol=1e-9)
     np.testing.assert_allclose(U.T @ U, eye, atol=1e-4)
     np.testing.assert_allclose((U.T @ U)[:needed, :needed], eye[:needed, :needed], atol=1e-9)
@@ -214,10 +241,10 @@ def check_triplets(z, found, needed=WIDTH):
     assert np.linalg.norm(left, 2) <= 1e-12 * found.s[0]
 
 
-@pytest.mark.parametrize("needed", [3, WIDTH])
+@pytest.mark.parametrize("needed", [3, FIRST])
 @pytest.mark.parametrize("decades", [0.5, 2.0, 3.5, 4.5, 5.5])
 def test_triplets_are_orthonormal_however_values_differ(done, decades, needed):
-    values = np.logspace(0, -decades, WIDTH)
+    values = np.logspace(0, -decades, FIRST)
     one, found = started(values)
     check_triplets(one.z, found)
     np.testing.assert_allclose(found.s, values, rtol=1e-3, atol=1e-6)
@@ -227,7 +254,7 @@ def test_triplets_are_orthonormal_however_values_differ(done, decades, needed):
         found = one.advance(X, zero, PLAIN, 1.0, found, 1)[2]()
         check_triplets(one.z, found, needed)
     # squares tell values apart over three decades, and a second look over six
-    assert (done["check"] > 0) is ((decades > 3 and needed == WIDTH) or decades > 5)
+    assert (done["check"] > 0) is ((decades > 3 and needed == FIRST) or decades > 5)
 
 
 def test_what_squares_lose_is_found_otherwise(done):
@@ -235,7 +262,7 @@ def test_what_squares_lose_is_found_otherwise(done):
     one, found = started(np.array([3.0, 2.0, 1.0]), powers=1)
     np.testing.assert_allclose(found.s[:3], [3.0, 2.0, 1.0], rtol=1e-5)
     assert np.all(found.s[3:] <= 1e-5)
-    np.testing.assert_allclose(found.V.T @ found.V, np.eye(WIDTH), atol=1e-8)
+    np.testing.assert_allclose(found.V.T @ found.V, np.eye(FIRST), atol=1e-8)
     assert one._own is None  # so that nothing is read from arrays that hold something else
 
 

@@ -61,12 +61,7 @@ def advance(
     """As `reference.advance`."""
     if k.grouped and int(X.s.shape[0]) > WIDEST:
         return reference.advance(C, z, X, k, change, Q)
-    numbers = _numbers((*k, change), C)
-    if max(int(X.s.shape[0]), 0 if Q is None else int(Q.shape[1])) > NARROW:
-        out = _stored_advance(C, z, X, numbers, k.groups)
-        B = None if Q is None else arrays.quick_times(z, Q)
-    else:
-        out, B = enqueue_advance(C, z, X, numbers, Q, groups=k.groups)
+    out, B = enqueue_advance(C, z, X, _numbers((*k, change), C), Q, groups=k.groups)
     return Sums._make([*out.tolist(), group_norms(X, k)]), B
 
 
@@ -108,9 +103,12 @@ def enqueue_advance(
 ) -> tuple[Array, Array | None]:
     """`advance` without waiting; the sums are an array on the device.
 
-    A product that is not `precise` is rounded to TF32. That is enough for a power step,
-    unless some of its columns are smaller than others by orders of magnitude.
+    A product that is not `precise` is rounded to TF32 if the block is narrow. That is enough
+    for a power step, unless some of its columns are smaller than others by orders of magnitude.
     """
+    if max(int(X.s.shape[0]), 0 if Q is None else int(Q.shape[1])) > NARROW:
+        out = _stored_advance(C, z, X, numbers, groups)
+        return out, None if Q is None else arrays.quick_times(z, Q)
     return _pass(C, z, X, numbers, Q, begin=False, precise=precise, groups=groups)
 
 

@@ -2,8 +2,11 @@
 
 An iteration is queued as a whole, with one transfer to the host for the small eigenproblem.
 If arrays are so small that kernels finish before the host has launched the next ones, launches
-are recorded once as graphs and replayed. Graphs are bound to their arrays, so the arrays are
-kept, also between runs, and the data are copied into them.
+that repeat are recorded as graphs and replayed. Graphs are bound to their arrays, so the arrays
+are kept, also between runs, and the data are copied into them.
+
+There is a queue for each width of the block, up to those whose eigenproblems suit the device
+better than the host.
 """
 
 from __future__ import annotations
@@ -22,20 +25,31 @@ from weakprox.linalg.bounds import log_exceeded
 from weakprox.linalg.decompositions import DEPENDENT
 from weakprox.linalg.lowrank import LowRank, Projection, squared_norm
 from weakprox.passes import Step, Sums, passes_for
-from weakprox.passes.device_queue import PIVOT, SQUARE, SQUARES, WIDTH, Queue
+from weakprox.passes.device_queue import FIRST, RANDOM, Queue
 from weakprox.passes.engine import POWERS, Engine
 from weakprox.passes.reference import TERMS, group_norms
-from weakprox.passes.ritz import GRADED, Ritz, Vector, refined, spanned, straightened, turned
+from weakprox.passes.ritz import (
+    GRADED,
+    LEAST,
+    Ritz,
+    Vector,
+    refined,
+    spanned,
+    straightened,
+    turned,
+)
 
-RECORDED = 1 << 25  # entries beyond which the cost of launches is negligible
+WIDTHS = (FIRST, 2 * FIRST, 4 * FIRST)  # of blocks with a queue
+RECORDED = 1 << 28  # bytes of C and z up to which launches are recorded ...
+SHARE = 0.01  # ... or this share of the memory of the device, if that is more
 
 _lock = threading.Lock()
-_idle: list[DeviceEngine] = []  # the last recorded engine
+_idle: list[DeviceEngine] = []  # the last one that records launches
 
 
 def applies(C: Array, width: int) -> bool:
     """Whether there are kernels for such data that do not wait for the host."""
-    fits = width == WIDTH and min(C.shape) >= 4 * WIDTH and C.element_size() == 4
+    fits = width == FIRST and min(C.shape) >= 4 * FIRST and C.element_size() == 4
     return bool(fits and hasattr(passes_for(C), "enqueue_advance"))
 
 
@@ -43,12 +57,12 @@ def applies(C: Array, width: int) -> bool:
 def lent(C: Array, arena: Any, k: Step) -> Iterator[DeviceEngine]:
     """Lend an engine to one run at a time; small ones are reused."""
     groups = k.groups
-    if C.numel() > RECORDED:
+    if not _records(C):
         engine = DeviceEngine(C, arena.like(C), groups=groups)
         try:
             yield engine
         finally:
-            engine.queue.release()
+            engine.release()
         return
     with _lock:
         idle = _idle.pop() if _idle else None
@@ -56,7 +70,7 @@ def lent(C: Array, arena: Any, k: Step) -> Iterator[DeviceEngine]:
         idle = DeviceEngine(
             torch.empty_like(C), torch.empty_like(C), recorded=True, groups=groups
         )
-    idle.queue.follow()
+    idle.use(FIRST)
     idle.C.copy_(C)
     try:
         yield idle
@@ -66,31 +80,52 @@ def lent(C: Array, arena: Any, k: Step) -> Iterator[DeviceEngine]:
             _idle[:] = [idle]
 
 
+def _records(C: Array) -> bool:
+    """Whether launches take longer than kernels, and C and z may be kept between runs."""
+    memory = torch.cuda.get_device_properties(C.device).total_memory
+    return bool(2 * C.nbytes <= max(RECORDED, SHARE * memory))
+
+
 class DeviceEngine(Engine):
     """An engine that exchanges a few numbers per step with a queue on the device."""
 
     def __init__(self, C: Array, z: Array, *, recorded: bool = False, groups: int = 0) -> None:
         super().__init__(C, z)
-        self.queue = Queue(C, z, groups)
         self._own: Ritz | None = None
-        if recorded:
-            self.queue.record()
+        self._queues: dict[int, Queue] = {}
+        self._recorded, self._groups = recorded, groups
+        self.ritz = self._refined
+        self.use(FIRST)
+
+    def use(self, width: int) -> None:
+        """Continue with blocks of this width."""
+        queue = self._queues.get(width)
+        if queue is None:
+            how: Any = {"groups": self._groups, "width": width, "recorded": self._recorded}
+            queue = self._queues[width] = Queue(self.C, self.z, **how)
+        queue.follow()
+        self.queue, self._own = queue, None
+
+    def release(self) -> None:
+        """Return what the queues have borrowed."""
+        for queue in self._queues.values():
+            queue.release()
 
     def serves(self, C: Array, groups: int) -> bool:
         """Whether the recorded launches fit such data and penalties."""
         same = self.z.shape == C.shape and self.z.device == C.device
-        return bool(same and self.queue.groups == groups)
+        return bool(same and self._groups == groups)
 
     def begin(self, k: Step, block: Array, powers: int) -> Ritz:
         if k.grouped:
-            return self.adopt(super().begin(k, block, powers))
+            return super().begin(k, block, powers)
         self.queue.V.copy_(block)
-        self.queue.sent[3 * WIDTH :] = (*k, 1.0)
+        self.queue.sent[3 * FIRST :] = (*k, 1.0)
         self.queue.do("begin", wait=False)
         for _ in range(powers - 1):
             self.queue.do("again", wait=False)
         self.queue.do("span")
-        found = self._found() if self.queue.told[PIVOT] > DEPENDENT else None
+        found = self._found() if self.queue.told[self.queue.pivot] > DEPENDENT else None
         return super().begin(k, block, powers) if found is None else found
 
     def advance(
@@ -140,10 +175,10 @@ class DeviceEngine(Engine):
     def squares(self, found: Ritz, rng: np.random.Generator) -> Vector:
         if not self._owns(found):
             return super().squares(found, rng)
-        r = len(found.s)
-        self.queue.sent[WIDTH : 3 * WIDTH] = 0.0
-        self.queue.sent[WIDTH : WIDTH + r] = 1.0
-        self.queue.sent[2 * WIDTH : 2 * WIDTH + r] = found.s
+        r, width = len(found.s), self.queue.width
+        self.queue.sent[width : 3 * width] = 0.0
+        self.queue.sent[width : width + r] = 1.0
+        self.queue.sent[2 * width : 2 * width + r] = found.s
         self.queue.W.copy_(gaussian(rng, self.queue.W.shape, self.z))
         self.queue.do("squares", wait=False)
         self.queue.do("tail")
@@ -153,11 +188,11 @@ class DeviceEngine(Engine):
         """As `Engine.tail`, after `squares`, which sets the kept triplets and starts."""
         if not self._owns(found):
             return super().tail(found, rng, enough)
-        sure, logs, best = log_exceeded(WIDTH), 0.0, float("inf")
+        sure, logs, best = log_exceeded(RANDOM), 0.0, float("inf")
         for q in range(POWERS + 1):
             if q:
                 self.queue.do("more_tail")
-            length, size = self.queue.told[SQUARES : SQUARES + 2].tolist()
+            length, size = self._told(2)
             if 0.0 in (length, size):
                 return 0.0
             logs += float(np.log(size))
@@ -168,32 +203,46 @@ class DeviceEngine(Engine):
         return min(best, self._exact_tail(found))
 
     def kept(self) -> Array:
-        return self.z.clone() if self.queue.graphs else self.z
+        return self.z.clone() if self._recorded else self.z
+
+    def _refined(self, block: Array, product: Array | None = None, powers: int = 1) -> Ritz:
+        return self.adopt(refined(self.products, block, product, powers))
 
     def own(self, found: Ritz) -> Ritz:
         return Ritz(found.U.clone(), found.s, found.V.clone(), found.exact)
 
     def adopt(self, found: Ritz) -> Ritz:
-        if found is self._own or len(found.s) != WIDTH:
+        width = len(found.s)
+        graded = not found.s[-1] > LEAST * found.s[0]  # the next step divides by the squares
+        if found is self._own or graded or width not in WIDTHS:
             return found
+        self.use(width)
         self.queue.B.copy_(found.U)
         self.queue.Y.copy_(found.V)
-        return self._turned(found.s, np.eye(WIDTH), np.eye(WIDTH))
+        return self._turned(found.s, np.eye(width), np.eye(width))
 
     def _sums(self) -> Sums:
-        return Sums(*self.queue.told[SQUARES : SQUARES + TERMS].tolist())
+        return Sums(*self._told(TERMS))
+
+    def _told(self, count: int) -> list[float]:
+        """The first numbers of the reply."""
+        queue = self.queue
+        numbers: list[float] = queue.told[queue.squares : queue.squares + count].tolist()
+        return numbers
 
     def _send(self, values: Any, constants: tuple[float, ...]) -> None:
-        self.queue.sent[:WIDTH] = 0.0
+        width = self.queue.width
+        self.queue.sent[:width] = 0.0
         self.queue.sent[: len(values)] = values
-        self.queue.sent[3 * WIDTH :] = constants
+        self.queue.sent[3 * width :] = constants
 
     def _owns(self, found: Ritz) -> bool:
         return self._own is not None and found.U.data_ptr() == self.queue.U.data_ptr()
 
     def _squares(self, which: int) -> Vector:
-        told: Vector = self.queue.told[which * SQUARE : (which + 1) * SQUARE]
-        return told.reshape(WIDTH, WIDTH)
+        square = self.queue.square
+        told: Vector = self.queue.told[which * square : (which + 1) * square]
+        return told.reshape(self.queue.width, -1)
 
     def _found(self, needed: int | None = None) -> Ritz | None:
         """Triplets from the Gram matrices received; their vectors are queued."""

@@ -1,4 +1,4 @@
-"""The work that the engine queues on a CUDA device, recorded as graphs if that pays.
+"""The work that the engine queues on a CUDA device, recorded as graphs when it repeats.
 
 Narrow arrays stay on the device. The host writes a few numbers into a mailbox, starts some
 work and reads a few numbers back. None of the work waits for the host.
@@ -6,6 +6,7 @@ work and reads a few numbers back. None of the work waits for the host.
 
 from __future__ import annotations
 
+from collections import Counter, defaultdict
 from typing import Any
 
 import torch
@@ -14,85 +15,97 @@ from weakprox.linalg.arrays import Array
 from weakprox.linalg.lowrank import LowRank
 from weakprox.passes import Step, passes_for
 
-WIDTH = 16  # of the block
-SQUARE = WIDTH * WIDTH
-SQUARES = 4 * SQUARE  # length of the Gram matrices in the reply, before the numbers
-PIVOT = SQUARES + 6  # position of the least pivot in the reply
+FIRST = 16  # width of the block of a start
+RANDOM = 16  # vectors of a randomised bound
 CONSTANTS = len(Step._fields) + 1  # of a step, and the change of gamma
-WORK = (
-    *("begin", "again", "span", "turn", "check"),
-    *("advance", "quick_advance", "look", "squares", "tail", "more_tail"),
-)
+OFTEN = 2  # times that work has been done when its launches are recorded
 
-_mailboxes: list[list[Any]] = []  # unused ones; pinned memory is slow to allocate
+_mailboxes: dict[int, list[list[Any]]] = defaultdict(list)  # unused ones, by width of the
+# block: pinned memory is slow to allocate
 
 
 class Queue:
     """Narrow arrays for the data C and the target z, and the work on them.
 
-    `groups` is the kind of groups of the penalty, as in `Step.groups`.
+    `groups` is the kind of groups of the penalty, as in `Step.groups`, and `width` that of the
+    block. `squares` is the length of the Gram matrices in a reply, before the numbers, and
+    `pivot` the position of the least pivot. If `recorded`, launches that repeat are replayed.
     """
 
-    def __init__(self, C: Array, z: Array, groups: int = 0) -> None:
+    def __init__(
+        self,
+        C: Array,
+        z: Array,
+        groups: int = 0,
+        width: int = FIRST,
+        *,
+        recorded: bool = False,
+    ) -> None:
         self.C, self.z, self.passes, self.groups = C, z, passes_for(z, C), groups
+        self.recorded, self._done = recorded, Counter[str]()
+        self.width, self.square = width, width * width
+        self.squares, self.pivot = 4 * self.square, 4 * self.square + 6
         m, n = C.shape
         self.graphs: dict[str, Any] = {}
         self.stream = torch.cuda.current_stream(C.device)  # of the run
         # Sent by the host before a step: two rotations and 1/s^2; the values, a mask of those
         # kept, the values they come from, and constants. The last array is the reply.
-        sizes = (2 * SQUARE + WIDTH, 3 * WIDTH + CONSTANTS, SQUARES + 8)
-        tall, flat = m * WIDTH, n * WIDTH
-        narrow = torch.zeros(
-            3 * (tall + flat) + sum(sizes), dtype=torch.float64, device=C.device
-        )
-        *blocks, self._turns, self._numbers, self._answers = torch.split(
-            narrow, [tall] * 3 + [flat] * 3 + list(sizes)
-        )
-        self._pivot = self._answers[PIVOT]
-        self.U, self.B, self._T, self.V, self.Y, self.W = (x.view(-1, WIDTH) for x in blocks)
+        sizes = [2 * self.square + width, 3 * width + CONSTANTS, self.squares + 8]
+        tall, flat = m * width, n * width
+        sizes = [tall, tall, flat, flat, m * RANDOM, n * RANDOM, *sizes]
+        narrow = torch.zeros(sum(sizes), dtype=torch.float64, device=C.device)
+        *blocks, self._turns, self._numbers, self._answers = torch.split(narrow, sizes)
+        self._pivot = self._answers[self.pivot]
+        self.U, self.B, self.V, self.Y = (x.view(-1, width) for x in blocks[:4])
+        self._T, self.W = (x.view(-1, RANDOM) for x in blocks[4:])
         self.factors = torch.zeros(tall + flat, dtype=C.dtype, device=C.device)
         self._U, self._Vt = self.split(self.factors)
         there = (self._turns, self._numbers, self._answers)
         try:
-            self.mailbox = _mailboxes.pop()
+            self.mailbox = _mailboxes[width].pop()
         except IndexError:
             self.mailbox = [torch.zeros_like(x, device="cpu").pin_memory() for x in there]
         self.turns, self.sent, self.told = (x.numpy() for x in self.mailbox)
 
     def split(self, factors: Any) -> tuple[Any, Any]:
         """U and V' stored one after the other."""
-        m = self.U.shape[0]
-        return factors[: m * WIDTH].view(m, WIDTH), factors[m * WIDTH :].view(WIDTH, -1)
-
-    def record(self) -> None:
-        """Record all launches; each runs once before, so that it is compiled."""
-        with torch.cuda.device(self.z.device):
-            for name in WORK:
-                work = getattr(self, f"_enqueue_{name}")
-                side = torch.cuda.Stream()  # type: ignore[no-untyped-call]
-                side.wait_stream(torch.cuda.current_stream())
-                with torch.cuda.stream(side):
-                    work()
-                torch.cuda.current_stream().wait_stream(side)
-                graph = torch.cuda.CUDAGraph()
-                with torch.cuda.graph(graph, capture_error_mode="thread_local"):
-                    work()
-                self.graphs[name] = graph
+        m, width = self.U.shape
+        return factors[: m * width].view(m, width), factors[m * width :].view(width, -1)
 
     def release(self) -> None:
         """Return the mailbox once no pending work can change it."""
         self.wait()
-        _mailboxes.append(self.mailbox)
+        _mailboxes[self.width].append(self.mailbox)
 
     def do(self, name: str, *, wait: bool = True) -> None:
         """Queue some work, and wait for it if asked to."""
         graph = self.graphs.get(name)
+        if graph is None and self.recorded and self._done[name] >= OFTEN:
+            graph = self.graphs[name] = self._record(name)
         if graph is None:
             getattr(self, f"_enqueue_{name}")()
         else:
             graph.replay()
+        self._done[name] += 1
         if wait:
             self.wait()
+
+    def _record(self, name: str) -> Any:
+        """The launches of some work as a graph; they are compiled, but not executed here.
+
+        `torch.cuda.graph` would also collect garbage and release cached memory.
+        """
+        with torch.cuda.device(self.z.device):
+            graph, side = torch.cuda.CUDAGraph(), torch.cuda.Stream()  # type: ignore[no-untyped-call]
+            side.wait_stream(torch.cuda.current_stream())
+            with torch.cuda.stream(side):
+                graph.capture_begin(capture_error_mode="thread_local")
+                try:
+                    getattr(self, f"_enqueue_{name}")()
+                finally:
+                    graph.capture_end()
+            torch.cuda.current_stream().wait_stream(side)
+        return graph
 
     def follow(self) -> None:
         """Continue in the current stream, which callbacks may have changed."""
@@ -140,11 +153,11 @@ class Queue:
 
     def _enqueue_advance(self, precise: bool = True) -> None:
         self._receive(numbers=True)
-        X = LowRank(self._U, self._numbers[:WIDTH].float(), self._Vt)
+        X = LowRank(self._U, self._numbers[: self.width].float(), self._Vt)
         sums, product = self.passes.enqueue_advance(
             self.C, self.z, X, self._constants, self.V, precise=precise, groups=self.groups
         )
-        damped = product.double() * self._turns[2 * SQUARE :]
+        damped = product.double() * self._turns[2 * self.square :]
         self.Y.copy_(self.passes.transpose_times(self.z, damped))
         self.B.copy_(self.passes.times(self.z, self.Y))
         self._tell(self.B.T @ self.B, self.Y.T @ self.Y, numbers=sums)
@@ -154,16 +167,16 @@ class Queue:
 
     def _enqueue_look(self) -> None:
         self._receive(numbers=True)
-        X = LowRank(self.U, self._numbers[:WIDTH], self.V.T)
+        X = LowRank(self.U, self._numbers[: self.width], self.V.T)
         sums = self.passes.enqueue_look(self.C, self.z, X, self._constants, self.groups)
         self._tell(numbers=sums)
 
     def _enqueue_squares(self) -> None:
         self._receive(numbers=True)
-        kept = self._numbers[WIDTH : 2 * WIDTH]
+        kept, values = self._numbers[self.width : 3 * self.width].view(2, -1)
         U, V = self.U * kept, self.V * kept
         R = self.passes.transpose_times(self.z, U)
-        R -= V * self._numbers[2 * WIDTH : 3 * WIDTH]
+        R -= V * values
         self._tell(R.T @ R, U.T @ U, V.T @ V, V.T @ R)
 
     def _enqueue_tail(self) -> None:
@@ -177,7 +190,7 @@ class Queue:
 
     def _stretch(self, size: Any) -> None:
         """Set T to the deflated z times W; report its longest column."""
-        kept = self._numbers[WIDTH : 2 * WIDTH]
+        kept = self._numbers[self.width : 2 * self.width]
         U, V = self.U * kept, self.V * kept
         Y = self.passes.times(self.z, self.W - V @ (V.T @ self.W))
         torch.sub(Y, U @ (U.T @ Y), out=self._T)
@@ -192,10 +205,10 @@ class Queue:
 
     @property
     def _constants(self) -> Any:
-        return self._numbers[3 * WIDTH :]
+        return self._numbers[3 * self.width :]
 
     def _turn(self, which: int) -> Any:
-        return self._turns[which * SQUARE : (which + 1) * SQUARE].view(WIDTH, WIDTH)
+        return self._turns[which * self.square : (which + 1) * self.square].view(self.width, -1)
 
     def _receive(self, *, turns: bool = False, numbers: bool = False) -> None:
         if turns:
@@ -205,7 +218,7 @@ class Queue:
 
     def _tell(self, *squares: Any, numbers: Any = None) -> None:
         for i, square in enumerate(squares):
-            self._answers[i * SQUARE : (i + 1) * SQUARE] = square.reshape(-1)
+            self._answers[i * self.square : (i + 1) * self.square] = square.reshape(-1)
         if numbers is not None:
-            self._answers[SQUARES : SQUARES + len(numbers)] = numbers
+            self._answers[self.squares : self.squares + len(numbers)] = numbers
         self.mailbox[2].copy_(self._answers, non_blocking=True)

@@ -122,7 +122,8 @@ class Engine:
         self.products = products_for(z, self._passes)
         # ritz(block, product=None, powers=1): triplets or eigenpairs of z from a block;
         # `product` is z times it, if known
-        self.ritz = partial(eigenpairs if symmetric else refined, self.products)
+        decomposed = eigenpairs if symmetric else refined
+        self.ritz: Callable[..., Ritz] = partial(decomposed, self.products)
 
     def in_float64(self, found: Ritz) -> Ritz:
         """The triplets recomputed with products in float64."""

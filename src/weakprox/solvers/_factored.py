@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -29,10 +28,10 @@ from weakprox.linalg.simplex import rounded_on_host
 from weakprox.linalg.thick_svd import thick_width
 from weakprox.passes import Step, ValueForm
 from weakprox.passes.engine import Engine
-from weakprox.passes.ritz import Ritz, Vector
+from weakprox.passes.ritz import Ritz
 from weakprox.problem import Problem
 from weakprox.solvers._gap_driven import MANY, SOON, TooWide
-from weakprox.solvers.base import Tools
+from weakprox.solvers.base import Tools, replace
 
 if TYPE_CHECKING:
     from weakprox.solvers.davis_yin import Memory
@@ -85,6 +84,7 @@ class Factored:
         # shares of the largest value below which others are noise: above a cut-off, and without
         self._noise = [noise_share(problem.shape, eps) for eps in (DOUBLE, engine.eps)]
         self._follow: Callable[[], Ritz] | None = None  # computes the triplets of z
+        self._aim = math.inf  # the accuracy to reach, at the last projection
 
     def step(self, gamma: float) -> Step:
         """The constants of a step."""
@@ -110,9 +110,9 @@ class Factored:
         engine, shape, tools = self.engine, self.problem.shape, self.tools
         z, found, powers = engine.z, self._settled(state), max(COLD, state.powers)
         if found is None:
-            step = self.step(state.gamma)
+            step, rng = self.step(state.gamma), tools.rng(k)
             tools.spectral.counted(state.width, 2 * powers)
-            found = engine.begin(step, _block(state, self.problem, tools.rng(k)), powers)
+            found = engine.begin(step, _block(state, self.problem, rng), powers)
         while True:
             p = self.form.prox(found.s, state.gamma)
             shift = float(found.s[0] - p[0])
@@ -156,8 +156,9 @@ class Factored:
             p = self.form.prox(found.s[:cap], state.gamma)
         values = rounded_on_host(p[:cap], self.form.tau, z)
         h = self.form.lam * float(values.sum())
-        powers = state.powers
-        if crowded and state.gap <= SOON * self._wanted(state, values):
+        powers, size = state.powers, 0.5 * self.problem.loss.smoothness * float(values @ values)
+        self._aim = tools.accuracy(state.value, size=size)
+        if crowded and state.gap <= SOON * self._aim:
             powers = max(powers, COLD)  # a proof needs all triplets above the cut-off
         about: dict[str, Any] = {"powers": powers, "cut": cap < kept, "rank": cap}
         return replace(state, values=values, h=h, ritz=found, **about)
@@ -197,11 +198,6 @@ class Factored:
             return 0
         return int(self._rest(found) / last**2)
 
-    def _wanted(self, state: Memory, values: Vector) -> float:
-        """The accuracy to reach."""
-        size = 0.5 * self.problem.loss.smoothness * float(values @ values)
-        return self.tools.accuracy(state.value, size=size)
-
     def handed_over(self, state: Memory, *, early: bool = False) -> TooWide:
         """Signal to continue with the fallback from here."""
         assert state.ritz is not None
@@ -222,8 +218,7 @@ class Factored:
             if k > 1 or not self._without_penalty:
                 return state, None
             gap = 0.0  # the first target is that of the solution
-        wanted = self._wanted(state, state.values)
-        if not gap * state.ratio <= NEARLY * wanted:
+        if not gap * state.ratio <= NEARLY * self._aim:
             return state, None
         if state.gamma * state.parameters.beta < SMALL_STEP:
             # a proof divides the residuals by gamma, so they must be more accurate
@@ -231,7 +226,7 @@ class Factored:
             state = replace(state, ritz=self.engine.ritz(state.ritz.V))
         state, dual = self.provable(state, k)
         self.tools.tick(state.candidate(k, gap=state.gap, dual=dual))
-        if state.gap <= wanted:  # but the proof did not succeed
+        if state.gap <= self._aim:  # but the proof did not succeed
             assert state.ritz is not None
             shift = float(state.ritz.s[0] - state.values[0])
             most = COLD if self._outweighed(state.ritz, shift) else POWERS

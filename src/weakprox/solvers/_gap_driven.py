@@ -17,8 +17,7 @@ from weakprox.linalg.lowrank import LowRank
 from weakprox.linalg.thick_svd import SMALLEST
 from weakprox.problem import Problem
 from weakprox.protocols import Candidate, Dual, DualPoint, Tolerance, WeakProx
-from weakprox.resources.records import replace
-from weakprox.solvers.base import Method, Tools
+from weakprox.solvers.base import Method, Tools, replace
 from weakprox.spectral.singular import gram_is_cheaper
 
 STRETCH = 16  # iterations of one outer step

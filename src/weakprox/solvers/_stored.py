@@ -36,10 +36,9 @@ from weakprox.linalg.thick_svd import LARGEST, SMALLEST
 from weakprox.penalties.proximal import proximal_dual
 from weakprox.problem import Problem
 from weakprox.protocols import Candidate, Dual, Penalty, WeakProx
-from weakprox.resources.records import replace
 from weakprox.solvers._gap_driven import SOON, Contradicted, adaptive_prox, judged
 from weakprox.solvers._sparse_point import nuclear_norm, scale_within, scaled
-from weakprox.solvers.base import Tools
+from weakprox.solvers.base import Tools, replace
 
 if TYPE_CHECKING:
     from weakprox.solvers.davis_yin import Memory

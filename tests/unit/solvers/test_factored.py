@@ -21,8 +21,11 @@ def test_float32_steps_keep_small_values_above_the_cut_off():
     M = ((U * s) @ V.T).astype(np.float32)
     ball = wp.spectral.NuclearBall(2e4 - 236.0 + 6 * 4.0)
     problem = wp.Problem(wp.losses.Denoising(M), wp.penalties.L1(1e-4), ball)
-    metered = SimpleNamespace(counted=lambda *_: None)
-    tools = SimpleNamespace(rng=lambda *key: np.random.default_rng(key), spectral=metered)
+    tools = SimpleNamespace(
+        rng=lambda *key: np.random.default_rng(key),
+        spectral=SimpleNamespace(counted=lambda *_: None),
+        accuracy=lambda *_, **__: 1.0,
+    )
     steps = Factored(problem, Engine(M, np.empty_like(M)), tools)
     state = Memory(
         V=None, h=0.0, gamma=1.0, rank=1, width=16, values=np.zeros(1), parameters=Plan(1, 1, 1)

@@ -1,10 +1,10 @@
-"""Copies of state objects."""
+"""Copies of the state of solvers."""
 
 from dataclasses import FrozenInstanceError, dataclass
 
 import pytest
 
-from weakprox.resources.records import replace
+from weakprox.solvers.base import replace
 
 
 @dataclass(frozen=True)
