@@ -32,7 +32,8 @@ from weakprox.linalg.arrays import DOUBLE, Array, contiguous, eps_of, namespace,
 from weakprox.linalg.bounds import EXACT_BELOW
 from weakprox.linalg.lowrank import LowRank, dense
 from weakprox.losses.empirical import Empirical
-from weakprox.passes import passes_for
+from weakprox.passes import passes_for, reference
+from weakprox.passes.compiling import COMPILED_FROM
 from weakprox.problem import Problem, distance_parts
 from weakprox.protocols import Candidate, DualPoint, WeakProx
 from weakprox.result import Certificate, Look, Result, Status
@@ -55,6 +56,7 @@ OWN_BOUND = (
     ThresholdedDual,
 )  # dual points that compute their own bound
 SECOND = 4  # one in so many failed proofs is followed by one with a new decomposition
+ONE_PASS = 48  # rank up to which a pass that computes X entry by entry is faster
 IN_SINGLE = 8  # units of float32 in a value that could not be computed in float64
 
 
@@ -511,8 +513,10 @@ def measured(state: State, answer: LowRank) -> tuple[float, float]:
     if problem.sparse_target is not None:
         smooth, lost = distance_parts(problem.sparse_target, answer)
         return smooth + h, rough + lost + unit * (abs(smooth) + abs(h))
-    step = problem.entrywise() if short or problem.by_passes else None
-    if step is not None and problem.loss.is_finite_sum:
+    compiled = math.prod(problem.shape) >= COMPILED_FROM and _in_one_pass(problem, answer)
+    by_passes = short or compiled or problem.by_passes
+    step = problem.entrywise() if by_passes and problem.loss.is_finite_sum else None
+    if step is not None:
         # X is too large to store, or these sums in float64 save a copy of the data
         C = contiguous(problem.centre())
         sums = passes_for(C).look(C, None, answer, step)
@@ -538,6 +542,13 @@ def measured(state: State, answer: LowRank) -> tuple[float, float]:
         slope = math.sqrt(2.0 * beta * abs(G))
         rough += IN_SINGLE * eps * length * (slope + eps * beta * length)
     return G + R + h, rough + unit * (abs(G) + abs(R) + abs(h))
+
+
+def _in_one_pass(problem: Problem, answer: LowRank) -> bool:
+    """Whether a compiled pass computes f from factors, sooner than from an array."""
+    if problem.of_loss.centre is None or answer.rank > ONE_PASS:
+        return False
+    return passes_for(problem.centre()) is not reference
 
 
 def violation(problem: Problem, answer: LowRank) -> float:

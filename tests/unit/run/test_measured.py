@@ -1,0 +1,62 @@
+"""Values of answers, recomputed at the end of a run."""
+
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+import weakprox as wp
+from weakprox.linalg.arrays import SHARED
+from weakprox.linalg.lowrank import LowRank
+from weakprox.losses import Custom, Denoising
+from weakprox.passes import compiled, compiling
+from weakprox.penalties import L1, ElasticNet, GroupL2
+from weakprox.run import evaluate
+from weakprox.spectral import NuclearBall, NuclearNorm
+
+SHAPE = (640, 400)
+PENALTIES = [None, L1(0.5), ElasticNet(0.3, 0.2), L1(0.2) + GroupL2(1.5)]
+
+
+def answer(rank):
+    rng = np.random.default_rng(rank)
+    U, V = (np.linalg.qr(rng.standard_normal((n, rank)))[0] for n in SHAPE)
+    return LowRank(U, np.linspace(9.0, 1.0, rank), V.T)
+
+
+@pytest.mark.parametrize("rank", [3, evaluate.ONE_PASS, evaluate.ONE_PASS + 1])
+@pytest.mark.parametrize("R", PENALTIES, ids=repr)
+def test_passes_compute_the_value_of_the_array(R, rank, monkeypatch):
+    """Up to some rank one pass over the data is enough, and the array is never formed."""
+    assert np.prod(SHAPE) >= compiling.COMPILED_FROM
+    M, X = np.random.default_rng(0).standard_normal(SHAPE), answer(rank)
+    problem = wp.Problem(Denoising(M), R, NuclearNorm(0.7))
+    state = _state(problem)
+    looks, look = [], compiled.look
+    monkeypatch.setattr(compiled, "look", lambda *given: looks.append(1) or look(*given))
+    with compiling.passes(True):
+        value, rounding = evaluate.measured(state, X)
+    assert len(looks) == (rank <= evaluate.ONE_PASS)
+    assert value == pytest.approx(problem.value(X.dense()), rel=1e-13)
+    assert rounding <= 1e-13 * value
+
+
+def test_losses_without_a_centre_are_evaluated_at_the_array():
+    M, X = np.random.default_rng(0).standard_normal(SHAPE), answer(3)
+    loss = Custom(
+        SHAPE,
+        value=lambda X: 0.5 * float(((X - M) ** 2).sum()),
+        grad=lambda X: X - M,
+        smoothness=1.0,
+        strong_convexity=1.0,
+    )
+    problem = wp.Problem(loss, L1(0.5), NuclearBall(100.0))
+    with compiling.passes(True):
+        value, _ = evaluate.measured(_state(problem), X)
+    assert value == pytest.approx(problem.value(X.dense()), rel=1e-13)
+
+
+def _state(problem):
+    """What `measured` reads of the state of a run."""
+    tools = SimpleNamespace(arena=SHARED)
+    return SimpleNamespace(problem=problem, batch=problem.loss.everything(), tools=tools)
