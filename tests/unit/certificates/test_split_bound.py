@@ -4,7 +4,7 @@ A value that any run has reached is an upper bound on the optimum, and a tight o
 certified run; closed forms are the optimum itself.
 """
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cache
 
 import numpy as np
@@ -409,6 +409,44 @@ def test_only_functions_of_singular_values_have_zero_as_a_dual_point(name):
     A = np.zeros(problem.shape)
     prox = problem.spectral.weak_prox(A, weight=1.0, rank=1)
     assert split.inactive_prox(problem, prox, 1.0, 0.0, np.inf) is None
+
+
+@dataclass(frozen=True)
+class Rewarded(NuclearBall):
+    """The indicator of a ball minus a number, with bounds that follow its own value."""
+
+    reward: float = 0.0
+
+    def value(self, X):
+        return super().value(X) - self.reward
+
+    def weak_prox(self, A, **how):
+        found = super().weak_prox(A, **how)
+        return replace(found, lower=found.lower - self.reward, conjugate=np.inf)
+
+    def conjugate(self, U, rng):
+        return super().conjugate(U, rng) + self.reward
+
+
+def test_a_subclass_does_not_inherit_zero_as_a_dual_point():
+    """What its class declares of singular values may be false for a subclass."""
+    rng = np.random.default_rng(0)
+    M = rng.standard_normal((60, 50))
+    Q = np.linalg.qr(rng.standard_normal((60, 60)))[0]
+    H = (Q * np.linspace(0.05, 1.0, 60)) @ Q.T
+    loss = Custom(
+        M.shape,
+        value=lambda X: 0.5 * float(np.sum((X - M) * (H @ (X - M)))),
+        grad=lambda X: H @ (X - M),
+        strong_convexity=0.05,
+        smoothness=1.0,
+    )
+    best = wp.minimize(wp.Problem(loss, L1(0.05), NuclearBall(1e4)), tol=1e-7)
+    problem = wp.Problem(loss, L1(0.05), Rewarded(1e4, 10.0))
+    for tol in (0.1, 0.2, 0.5):
+        found = wp.minimize(problem, DavisYin(), tol=tol)
+        assert found.certified
+        assert found.certificate.lower_bound <= best.value - 10.0
 
 
 @pytest.mark.parametrize("h", [NuclearBall(1e4 + 3.5), NuclearNorm(1.0)])
