@@ -142,8 +142,9 @@ def check_smoothing(
 
 def _formed(form: SeparableForm, X: Array) -> float:
     """R(X) by its form, without the curvature."""
-    parts = [SignedL1(form.above, form.below), GroupL2(form.rows)]
-    return sum(part.value(X) for part in (*parts, GroupL2(form.columns, "columns")))
+    groups = GroupL2(form.rows), GroupL2(form.columns, "columns")
+    parts: list[Penalty] = [SignedL1(form.above, form.below), *groups]
+    return sum(part.value(X) for part in parts)
 
 
 def check_weak_prox(

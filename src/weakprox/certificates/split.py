@@ -87,8 +87,8 @@ def inactive_prox(
 ) -> WeakProx | None:
     """The proximal step with u = 0 as dual point of h, whose conjugate needs no proof.
 
-    None unless h hardly acts at V, such as a ball that contains A: `length`, the squared norm of
-    A - V, must cost less than the accuracy.
+    None unless h hardly acts at V, such as a ball that contains A: `length`, the squared norm
+    of A - V, must cost less than the accuracy.
     """
     if problem.of_spectral.form is None:  # an h that is negative somewhere has another h*(0)
         return None
