@@ -279,7 +279,8 @@ def prove(state: State, candidate: Candidate, *, ending: bool = False) -> State:
         return _bounded(state, *found, Evidence(problem, dual, None, found[0]))
     if isinstance(dual, SplitDual) and problem.strong_convexity(needed=False) > 0.0:
         used: list[WeakProx] = []
-        X = candidate.X if dual.prox.V is candidate.V else None
+        same = candidate.value is not None and dual.prox.V is candidate.V  # X is V
+        X = candidate.X if same else None
         how: Any = {"accuracy": 0.05 * aim_of(state), "arena": state.tools.arena, "X": X}
         found = split_bound(problem, dual, rng=rng, used=used, **how)
         shown = replace(dual, prox=used[-1]) if used else dual
