@@ -60,6 +60,14 @@ def test_pictures_and_linked_pages_exist() -> None:
             assert (page.parent / link).is_file(), f"{page.name}: {link}"
 
 
+def test_source_files_that_pages_name_exist() -> None:
+    """Names such as `spectral/nuclear.py` are relative to the package or to the repository."""
+    for page in [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").glob("*.md")]:
+        for name in re.findall(r"`([a-z_]+/[a-z_/]+\.py)", page.read_text("utf-8")):
+            found = (ROOT / name).is_file() or (ROOT / "src/weakprox" / name).is_file()
+            assert found, f"{page.name}: {name}"
+
+
 def test_readme_shows_what_the_example_prints(capsys: pytest.CaptureFixture[str]) -> None:
     """The numbers in README come from examples/first_steps.py.
 

@@ -13,8 +13,17 @@ import numpy as np
 from weakprox.errors import WeakproxError
 from weakprox.linalg.arrays import Array, eps_of, gaussian, inner, norm, sqnorm
 from weakprox.linalg.lowrank import LowRank
-from weakprox.penalties import Smoothed
-from weakprox.protocols import Loss, Penalty, SpectralTerm, Tolerance
+from weakprox.passes import SeparableForm
+from weakprox.penalties import GroupL2, SignedL1, Smoothed
+from weakprox.protocols import (
+    Loss,
+    Penalty,
+    SpectralTerm,
+    Tolerance,
+    loss_capabilities,
+    penalty_capabilities,
+    spectral_capabilities,
+)
 
 __all__ = [
     "CheckError",
@@ -41,7 +50,7 @@ def _rounding(like: Array, usual: float) -> float:
 
 
 def check_gradient(loss: Loss, *, seed: int = 0, tol: float = 1e-5) -> None:
-    """Check the gradient by central differences, and its change by the smoothness."""
+    """Check the gradient by central differences, its change by the smoothness, and a centre."""
     rng = np.random.default_rng(seed)
     batch = loss.everything() if loss.is_finite_sum else loss.draw(rng, 8)
     X = gaussian(rng, loss.shape, loss.reference)
@@ -63,6 +72,12 @@ def check_gradient(loss: Loss, *, seed: int = 0, tol: float = 1e-5) -> None:
     moved = inner(loss.grad(X + D, batch) - loss.grad(X, batch), D)
     said = f"curvature {moved:.6g} below strong_convexity {loss.strong_convexity:.6g}"
     _require(moved >= loss.strong_convexity * (1 - 1e-6) - tol * scale, said)
+    centre = loss_capabilities(loss).centre
+    if centre is not None:
+        found, C = loss.grad(X, batch), centre(batch)
+        apart = norm(found - loss.smoothness * (X - C))
+        said = f"gradient off by {apart:.6g} from that of a squared distance to the centre"
+        _require(apart <= tol * (norm(found) + loss.smoothness * (norm(X) + norm(C))), said)
 
 
 def check_unbiased(
@@ -82,10 +97,13 @@ def check_unbiased(
 def check_smoothing(
     penalty: Penalty, like: Array, *, mus: tuple[float, ...] = (1.0, 0.1, 1e-3), seed: int = 0
 ) -> None:
-    """Check that R - gamma mu <= R_mu <= R, and that the gradient of R_mu is bR-Lipschitz."""
+    """Check that R - gamma mu <= R_mu <= R, and that the gradient of R_mu is bR-Lipschitz.
+
+    A `form` must have the same values, and dual points of `proximal` must lie in Y.
+    """
     rng = np.random.default_rng(seed)
     shape = (int(like.shape[0]), int(like.shape[1]))
-    rounding = _rounding(like, 1e-9)
+    rounding, offers = _rounding(like, 1e-9), penalty_capabilities(penalty)
     for mu in mus:
         smooth = Smoothed.of(penalty, mu, shape)
         for spread in (0.1 * mu, mu, 1.0, 30.0):
@@ -96,6 +114,16 @@ def check_smoothing(
             _require(soft <= sharp + slack, f"R_mu {soft:.8g} above R {sharp:.8g}, mu {mu}")
             said = f"R {sharp:.8g} above R_mu + gamma mu {soft + smooth.bias:.8g}, mu {mu}"
             _require(sharp <= soft + smooth.bias + slack, said)
+            if offers.form is not None:
+                told = _formed(offers.form, X) + 0.5 * penalty.curvature * sqnorm(X)
+                said = f"R {sharp:.8g}, but its form says {told:.8g}"
+                _require(abs(told - sharp) <= slack, said)
+            if offers.proximal is not None:
+                y = offers.proximal(X, mu, None)
+                pulled = penalty.pull(y)
+                apart = norm(penalty.pull(penalty.feasible(y)) - pulled)
+                said = f"a dual point of `proximal` is {apart:.6g} outside of Y"
+                _require(apart <= rounding * (1 + norm(pulled)), said)
             G0, G1 = smooth.grad(X), smooth.grad(X + D)
             limit = smooth.smoothness * norm(D)
             said = f"gradient of R_mu moved {norm(G1 - G0):.6g}, allowed {limit:.6g}"
@@ -112,6 +140,13 @@ def check_smoothing(
             _require(ahead <= tangent + 0.5 * smooth.smoothness * sqnorm(D) + roundoff, said)
 
 
+def _formed(form: SeparableForm, X: Array) -> float:
+    """R(X) by its form, without the curvature."""
+    groups = GroupL2(form.rows), GroupL2(form.columns, "columns")
+    parts: list[Penalty] = [SignedL1(form.above, form.below), *groups]
+    return sum(part.value(X) for part in parts)
+
+
 def check_weak_prox(
     spectral: SpectralTerm,
     A: Array,
@@ -123,7 +158,10 @@ def check_weak_prox(
     seed: int = 0,
     certify: bool = False,
 ) -> None:
-    """Check psi(V) <= psi(X) + delta1 for feasible X of rank <= r, + delta for any rank."""
+    """Check psi(V) <= psi(X) + delta1 for feasible X of rank <= r, + delta for any rank.
+
+    A `form` must have the same values.
+    """
     rng = np.random.default_rng(seed)
     shape = (int(A.shape[0]), int(A.shape[1]))
     found = spectral.weak_prox(
@@ -137,12 +175,18 @@ def check_weak_prox(
         return sqnorm(X - A) + 2 * h / weight
 
     mine = psi(found.V.dense(), spectral.value(found.V))
-    slack = _rounding(A, 1e-8) * (1 + abs(mine))
+    slack, form = _rounding(A, 1e-8) * (1 + abs(mine)), spectral_capabilities(spectral).form
     said = f"lower bound {found.lower:.8g} above an attained value {0.5 * weight * mine:.8g}"
     _require(0.5 * weight * mine >= found.lower - slack * weight, said)
 
     def compare(X: LowRank, allowed: float) -> None:
-        theirs = psi(X.dense(), spectral.value(X))
+        h = spectral.value(X)
+        theirs = psi(X.dense(), h)
+        if form is not None:
+            size = X.nuclear_norm
+            told = form.lam * size if size <= form.tau * (1 + rounding) else math.inf
+            said = f"h(X) = {h:.8g}, but its form says {told:.8g}"
+            _require(told == h or abs(told - h) <= slack * weight, said)
         said = f"psi(V) {mine:.8g} above psi(X) {theirs:.8g} + {allowed:.3g}, rank {X.rank}"
         _require(mine <= theirs + allowed + slack, said)
         said = f"lower bound {found.lower:.8g} above a feasible value"

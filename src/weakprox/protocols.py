@@ -110,8 +110,12 @@ def penalty_capabilities(penalty: Any) -> PenaltyCapabilities:
 
 
 def spectral_capabilities(spectral: Any) -> SpectralCapabilities:
-    """Capabilities that a spectral term declares; empty if none."""
-    return _declared(spectral, SpectralCapabilities)
+    """Capabilities that a spectral term declares; empty if none.
+
+    A form is the class's own, as that of a penalty: proofs rely on it.
+    """
+    found = _declared(spectral, SpectralCapabilities)
+    return found if "capabilities" in vars(type(spectral)) else replace(found, form=None)
 
 
 Declared = TypeVar("Declared", LossCapabilities, PenaltyCapabilities, SpectralCapabilities)

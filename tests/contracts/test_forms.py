@@ -8,7 +8,7 @@ import torch
 
 import weakprox as wp
 from weakprox.losses import Denoising
-from weakprox.passes import ValueForm
+from weakprox.passes import SeparableForm, ValueForm
 from weakprox.penalties import L1, ElasticNet, GroupL2, SignedL1
 from weakprox.solvers import DavisYin, LeanSplitting
 from weakprox.spectral import NuclearBall, NuclearNorm, TracePSD
@@ -155,6 +155,22 @@ def test_a_form_that_contradicts_its_term_is_not_taken():
     assert not LeanSplitting.applies(
         wp.Problem(given.loss, None, Contradiction(given.spectral.tau))
     )
+
+
+def test_nothing_is_certified_by_a_form_of_another_function():
+    """The bound of the form is above the value of the answer, which shows that it is wrong."""
+
+    class Double(L1):
+        @property
+        def capabilities(self):
+            return replace(super().capabilities, form=SeparableForm(2 * self.lam, 2 * self.lam))
+
+    loss, ball = problem("l1", "ball").loss, NuclearBall(100.0)
+    best = wp.minimize(wp.Problem(loss, L1(0.3), ball), tol=1e-8)
+    found = wp.minimize(wp.Problem(loss, Double(0.3), ball), LeanSplitting(), tol=1e-4)
+    assert found.value > best.value + found.eps
+    assert not found.certified
+    assert found.certificate.lower_bound <= best.value
 
 
 class Weighted(NuclearNorm):

@@ -16,6 +16,7 @@ from weakprox.checks import (
 )
 from weakprox.linalg import LowRank
 from weakprox.losses import Denoising, Sensing, sensing
+from weakprox.passes import SeparableForm, ValueForm
 from weakprox.penalties import L1
 from weakprox.protocols import Smoothability
 from weakprox.spectral import NuclearBall, NuclearNorm, TracePSD
@@ -181,3 +182,45 @@ def test_understated_conjugate(term):
 
     with pytest.raises(CheckError, match="conjugate"):
         check_conjugate(Small(term, None), A, trials=200)
+
+
+class Declaring:
+    """A term with one of its capabilities replaced."""
+
+    def __init__(self, term, **declared):
+        self._term, self._declared = term, declared
+
+    @property
+    def capabilities(self):
+        return replace(self._term.capabilities, **self._declared)
+
+    def __getattr__(self, name):
+        return getattr(self._term, name)
+
+
+def test_centre_of_another_loss():
+    wrong = Declaring(Denoising(NOISY[0]), centre=lambda batch: 1.01 * NOISY[0])
+    with pytest.raises(CheckError, match="to the centre"):
+        check_gradient(wrong)
+
+
+@pytest.mark.parametrize("form", [SeparableForm(0.7, 0.6), SeparableForm(0.7, 0.7, rows=0.1)])
+def test_form_of_another_penalty(form):
+    check_smoothing(Declaring(L1(0.7), form=SeparableForm(0.7, 0.7)), np.zeros(SHAPE))
+    with pytest.raises(CheckError, match="its form says"):
+        check_smoothing(Declaring(L1(0.7), form=form), np.zeros(SHAPE))
+
+
+def test_proximal_dual_points_outside_the_set():
+    def proximal(v, step, start):
+        return 0.8 * np.sign(v)
+
+    with pytest.raises(CheckError, match="outside of Y"):
+        check_smoothing(Declaring(L1(0.7), proximal=proximal), np.zeros(SHAPE))
+
+
+@pytest.mark.parametrize("form", [ValueForm(2.0, 0.1), ValueForm(1.5)])
+def test_form_of_another_spectral_term(form):
+    check_weak_prox(Declaring(NuclearBall(2.0), form=ValueForm(2.0)), numbers(*SHAPE), rank=2)
+    with pytest.raises(CheckError, match="its form says"):
+        check_weak_prox(Declaring(NuclearBall(2.0), form=form), numbers(*SHAPE), rank=2)

@@ -61,6 +61,14 @@ def test_values_that_go_wrong_in_mid_run(bad):
         minimise(wp.Problem(LOSS, L1(0.1), prox), eps=1e-3)
 
 
+@pytest.mark.parametrize("bad", [NAN, "text", None])
+def test_conjugates_that_are_no_numbers(bad):
+    loss = Custom(SHAPE, value=lambda X: 0.0, grad=lambda X: 0.0 * X, smoothness=1.0)
+    h = Exact(lambda A, w: A.clip(-1, 1), lambda X: 0.0, lambda U: bad)
+    with pytest.raises(wp.InputError, match="conjugate_of: got"):
+        wp.minimize(wp.Problem(loss, None, h), "davis-yin")
+
+
 def test_a_value_that_is_no_number_certifies_nothing():
     class Broken(Denoising):
         def value(self, X, batch):

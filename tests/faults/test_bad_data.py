@@ -61,6 +61,13 @@ def test_a_nan_in_samples_stops_a_run_before_its_first_step():
     refused(lambda: wp.minimize(problem, wp.SVRGCG(2), eps=1.0), "samples", "NaN")
 
 
+@pytest.mark.parametrize("name", ["half", "torch half", "torch complex"])
+def test_only_text_is_said_to_be_text(name):
+    with pytest.raises(wp.InputError) as raised:
+        Denoising(BAD_MATRICES[name][0])
+    assert "text" not in str(raised.value)
+
+
 def test_nan_points_to_completion():
     refused(lambda: Denoising(M * NAN), "M", "Completion")
 

@@ -115,6 +115,18 @@ def test_ctrl_c_in_a_callback(problem, when):
     check(wp.minimize(problem, SOLVER, eps=EPS, callback=callback), wp.Status.INTERRUPTED)
 
 
+@pytest.mark.parametrize("solver", ["davis-yin", "dense-proximal"])
+def test_ctrl_c_with_a_loss_that_needs_no_batch(solver):
+    def callback(look):
+        raise KeyboardInterrupt
+
+    problem = wp.Problem(Denoising(M, weights=np.ones(SHAPE)), None, BALL)
+    assert problem.loss.everything() is None
+    found = wp.minimize(problem, solver, tol=1e-9, callback=callback)
+    assert found.status is wp.Status.INTERRUPTED
+    assert np.isfinite(found.value)
+
+
 @pytest.mark.parametrize(
     "when", [3, 5, *(pytest.param(n, marks=pytest.mark.long) for n in (4, 6, 7, 8))]
 )

@@ -73,8 +73,8 @@ class Denoising:
     loss : {"squared", "logistic"} or EntryLoss, such as `Huber(k)`
         Loss of one cell, for a dense M. With `Huber`, G + `NuclearNorm` is robust principal
         component analysis. With any loss but "squared", or with weights, G is
-        :math:`\sum_{ij} w_{ij} \ell(m_{ij}, x_{ij})`, an object of another class, and NaN in
-        M marks missing cells.
+        :math:`\sum_{ij} w_{ij} \ell(m_{ij}, x_{ij})`, an object of another class. NaN in M
+        marks missing cells, with squared errors and `Huber` (others: `Completion`).
     weights : array that broadcasts to shape (m, d), optional
         The weights :math:`w_{ij} \ge 0`, for a dense M.
     """

@@ -22,7 +22,7 @@ class Entrywise:
 
     `Denoising(M, loss=..., weights=...)` returns it. With `Huber`, large residuals count
     linearly: :math:`\min_L G(L) + h(L)` is robust principal component analysis, with the
-    outliers minimised over. NaN in M marks missing cells.
+    outliers minimised over. NaN in M marks missing cells, with squared errors and `Huber`.
     """
 
     samples_cancel = True

@@ -48,7 +48,7 @@ def as_array(name: str, value: Any, ndim: int) -> Array:
         raise ShapeError(name, f"shape {tuple(value.shape)}", wanted)
     if not arrays.is_real(value):
         wanted = "float32, float64 or integers"
-        if getattr(value.dtype, "kind", "") in "USO":
+        if getattr(value.dtype, "kind", "") in ("U", "S", "O"):
             wanted += f"; numbers as text are converted by {name}.astype(float)"
         raise InputError(name, f"dtype {value.dtype}", wanted)
     return value

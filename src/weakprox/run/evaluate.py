@@ -241,10 +241,8 @@ def _bounded(
     tracker, reached = state.tracker, state.tracker.best_value
     if not math.isfinite(lower):
         return state
-    if lower > reached:
-        rounding = 256 * eps_of(state.problem.loss.reference) * (abs(reached) + abs(lower))
-        if lower > reached + rounding:
-            return state
+    if _contradictory(lower, reached, eps_of(state.problem.loss.reference)):
+        return state
     kept = state.evidence
     # a resumed run knows the last bound but not its evidence
     if evidence is not None and (kept is None or lower > kept.lower):
@@ -252,6 +250,11 @@ def _bounded(
     if lower > tracker.lower:
         tracker = replace(tracker, lower=lower, rests_on=rests_on)
     return replace(state, tracker=tracker, evidence=kept)
+
+
+def _contradictory(lower: float, reached: float, unit: float) -> bool:
+    """Whether a bound exceeds a value by more than rounding errors of this unit."""
+    return lower > reached + 256 * unit * (abs(reached) + abs(lower))
 
 
 def prove(state: State, candidate: Candidate, *, ending: bool = False) -> State:
@@ -278,7 +281,8 @@ def prove(state: State, candidate: Candidate, *, ending: bool = False) -> State:
         return _bounded(state, *found, Evidence(problem, dual, None, found[0]))
     if isinstance(dual, SplitDual) and problem.strong_convexity(needed=False) > 0.0:
         used: list[WeakProx] = []
-        X = candidate.X if dual.prox.V is candidate.V else None
+        same = candidate.value is not None and dual.prox.V is candidate.V  # X is V
+        X = candidate.X if same else None
         how: Any = {"accuracy": 0.05 * aim_of(state), "arena": state.tools.arena, "X": X}
         found = split_bound(problem, dual, rng=rng, used=used, **how)
         shown = replace(dual, prox=used[-1]) if used else dual
@@ -336,7 +340,11 @@ def finish(state: State, status: Status) -> Result:
         eps = _accuracy(problem, *aim, value, answer)
         if settings.tol and eps > settings.tol * abs(value) and _diverged(problem, value):
             eps = settings.tol * abs(value)  # the size of such a point means nothing
-        state = replace(state, tracker=replace(state.tracker, best_value=value))
+        tracker = replace(state.tracker, best_value=value)
+        if _contradictory(tracker.lower, value + rounding, eps_of(fixed.reference)):
+            # passes and methods of a term of the user's disagree
+            tracker, state = replace(tracker, lower=-math.inf), replace(state, evidence=None)
+        state = replace(state, tracker=tracker)
         short = value + rounding - state.tracker.lower > eps
         if short and (problem.observed is not None or problem.cells is not None):
             state = prove(state, Candidate(answer, None, 0.0, 0, 0, dual=dual))

@@ -60,6 +60,7 @@ class Run:
     ) -> None:
         self.warm, self.keeper, self.callback = warm, keeper, settings.callback
         self.estimate = math.inf  # the method's own, of its gap
+        self.begun = False  # whether there is a batch to evaluate with, which may be None
         self.call = settings.call or _call(problem, solver, settings)
         self.data: Data | None = None
         self.stream = problem.of_loss.stream
@@ -161,7 +162,7 @@ class Run:
         except StopRun as stop:
             return stop.status
         except KeyboardInterrupt:
-            if self.state.batch is None:
+            if not self.begun:
                 raise  # nothing has begun, so there is nothing to return
             # the last iterate may be half updated: return to the last complete one
             self.state = replace(self.state, latest=None)
@@ -266,7 +267,7 @@ class Run:
         else:
             batch = loss.everything()
         self.meter.idle += time.perf_counter() - begun
-        self.state = replace(self.state, batch=batch)
+        self.state, self.begun = replace(self.state, batch=batch), True
         # A wrong loss fails here. One with a centre or of observed entries was checked before,
         # and its short runs need no identity unless they are resumed.
         given = self.state.first is not None or self.warm is not None

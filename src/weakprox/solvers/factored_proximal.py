@@ -363,7 +363,7 @@ class Steps:
         assert tools is not None
         aim = tools.accuracy(state.value)
         after, dual = self.corrected(state, aim)
-        gap = state.value - dual.estimate
+        gap = max(0.0, state.value - dual.estimate)  # negative if the user's conjugate is wrong
         progress = k if gap < 0.99 * state.gap else state.progress
         rate = 1.0 / TENFOLD
         if math.isfinite(state.gap) and state.gap > gap > 0.0:

@@ -61,14 +61,7 @@ class Exact(Spectral):
         return self._value(X.dense())
 
     def _value(self, X: Array) -> float:
-        found = self.value_of(X)
-        try:
-            value = float(found)
-        except (TypeError, ValueError):
-            value = float("nan")
-        if np.isnan(value):
-            raise InputError("value_of", repr(found), "a function that returns a number")
-        return value
+        return _number("value_of", self.value_of(X))
 
     def violation(self, X: LowRank) -> float:
         """Zero if h is finite, else infinite."""
@@ -105,7 +98,9 @@ class Exact(Spectral):
 
     def conjugate(self, U: Array, rng: np.random.Generator) -> float:
         """The user's conjugate, or infinity."""
-        return float("inf") if self.conjugate_of is None else float(self.conjugate_of(U))
+        if self.conjugate_of is None:
+            return float("inf")
+        return _number("conjugate_of", self.conjugate_of(U))
 
     def compress(self, X: Array, rank: int, rng: np.random.Generator) -> LowRank:
         """X without truncation, which might leave the domain of an unknown h."""
@@ -117,3 +112,14 @@ class Exact(Spectral):
     ) -> LowRank:
         """The prox of a random matrix."""
         return self.weak_prox(gaussian(rng, shape, ref), weight=1.0, rank=rank).V
+
+
+def _number(name: str, found: Any) -> float:
+    """Return what a function of the user's returned, or raise if it is not a number."""
+    try:
+        value = float(found)
+    except (TypeError, ValueError):
+        value = float("nan")
+    if np.isnan(value):
+        raise InputError(name, repr(found), "a function that returns a number")
+    return value

@@ -4,8 +4,9 @@ A value that any run has reached is an upper bound on the optimum, and a tight o
 certified run; closed forms are the optimum itself.
 """
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cache
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -20,7 +21,9 @@ from weakprox.linalg.arrays import Arena, eps_of, to_numpy
 from weakprox.losses import Completion, Custom, Denoising, Sensing
 from weakprox.penalties import L1, ElasticNet, GroupL2, MaxAffine
 from weakprox.penalties.proximal import proximal_dual
+from weakprox.protocols import Candidate
 from weakprox.solvers import DavisYin
+from weakprox.solvers.base import Method
 from weakprox.spectral import Exact, NuclearBall, NuclearNorm, TracePSD
 
 TERMS = {**SPECTRAL, **EXACT}
@@ -409,6 +412,91 @@ def test_only_functions_of_singular_values_have_zero_as_a_dual_point(name):
     A = np.zeros(problem.shape)
     prox = problem.spectral.weak_prox(A, weight=1.0, rank=1)
     assert split.inactive_prox(problem, prox, 1.0, 0.0, np.inf) is None
+
+
+@dataclass(frozen=True)
+class Averaged(Method):
+    """Steps whose iterate is an average of proximal points, with the dual points of a step."""
+
+    relative = True
+
+    def check(self, problem):
+        pass
+
+    def start(self, problem, X, tools):
+        return SimpleNamespace(
+            X=np.zeros(problem.shape), V=None, epoch=0, rank=9, dual=None, parameters=None
+        )
+
+    def step(self, problem, memory, tools):
+        A = memory.X - tools.loss.grad(memory.X, tools.loss.everything())
+        prox = tools.spectral.weak_prox(A, weight=1.0, rank=9, rng=tools.rng(memory.epoch))
+        X = 0.1 * memory.X + 0.9 * prox.V.dense()
+        dual = SplitDual(problem.penalty, A, 1.0, prox)
+        epoch = memory.epoch + 1
+        return SimpleNamespace(X=X, V=prox.V, epoch=epoch, rank=9, dual=dual, parameters=None)
+
+    def finished(self, memory):
+        return memory.epoch >= 20
+
+    def candidate(self, memory):
+        estimate = 10.0**-memory.epoch  # too small, so that every step is tried
+        found = Candidate(memory.X, memory.V, 0.0, memory.epoch, 0, gap=estimate)
+        return replace(found, dual=memory.dual)
+
+    def dual(self, problem, memory):
+        return memory.dual
+
+
+@pytest.mark.parametrize("tol", [0.5, 0.1, 0.01])
+def test_an_iterate_is_not_taken_for_the_proximal_point(tol):
+    """The conjugate is that of a dual point at V, not at the iterate."""
+    problem = wp.Problem(
+        Denoising(3.0 * np.random.default_rng(0).standard_normal((12, 9))),
+        L1(2.0),
+        NuclearBall(80.0),
+    )
+    best = wp.minimize(problem, DavisYin(), tol=1e-9)
+    found = wp.minimize(problem, Averaged(), tol=tol)
+    assert found.certificate.lower_bound <= best.value
+
+
+@dataclass(frozen=True)
+class Rewarded(NuclearBall):
+    """The indicator of a ball minus a number, with bounds that follow its own value."""
+
+    reward: float = 0.0
+
+    def value(self, X):
+        return super().value(X) - self.reward
+
+    def weak_prox(self, A, **how):
+        found = super().weak_prox(A, **how)
+        return replace(found, lower=found.lower - self.reward, conjugate=np.inf)
+
+    def conjugate(self, U, rng):
+        return super().conjugate(U, rng) + self.reward
+
+
+def test_a_subclass_does_not_inherit_zero_as_a_dual_point():
+    """What its class declares of singular values may be false for a subclass."""
+    rng = np.random.default_rng(0)
+    M = rng.standard_normal((60, 50))
+    Q = np.linalg.qr(rng.standard_normal((60, 60)))[0]
+    H = (Q * np.linspace(0.05, 1.0, 60)) @ Q.T
+    loss = Custom(
+        M.shape,
+        value=lambda X: 0.5 * float(np.sum((X - M) * (H @ (X - M)))),
+        grad=lambda X: H @ (X - M),
+        strong_convexity=0.05,
+        smoothness=1.0,
+    )
+    best = wp.minimize(wp.Problem(loss, L1(0.05), NuclearBall(1e4)), tol=1e-7)
+    problem = wp.Problem(loss, L1(0.05), Rewarded(1e4, 10.0))
+    for tol in (0.1, 0.2, 0.5):
+        found = wp.minimize(problem, DavisYin(), tol=tol)
+        assert found.certified
+        assert found.certificate.lower_bound <= best.value - 10.0
 
 
 @pytest.mark.parametrize("h", [NuclearBall(1e4 + 3.5), NuclearNorm(1.0)])

@@ -215,6 +215,18 @@ def test_a_user_s_own_loss_of_entries():
     assert "the functions of the loss of an entry" in verdict.trusted
 
 
+def test_a_run_with_a_wrong_conjugate_ends_without_a_proof():
+    class Wrong(Huber):
+        def conjugate(self, y, s):
+            return super().conjugate(y, s) - 1.0
+
+    rows, cols, values = observations("squared")
+    loss = Completion(rows, cols, values, SHAPE, loss=Wrong(0.5))
+    result = wp.minimize(wp.Problem(loss, None, NORM), FactoredProximal(), max_svds=20_000)
+    assert result.status is wp.Status.FINISHED
+    assert math.isinf(result.gap)
+
+
 # runs
 
 
