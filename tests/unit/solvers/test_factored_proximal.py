@@ -10,7 +10,7 @@ import pytest
 from scipy.special import eval_chebyt
 
 import weakprox as wp
-from weakprox.certificates.observed import FILTER, ObservedDual, Triplets, filtered
+from weakprox.certificates.observed import FILTER, SKEW, ObservedDual, Triplets, filtered
 from weakprox.linalg import LowRank
 from weakprox.losses import Completion, Huber, Penalised
 from weakprox.metering import Budget, Meter
@@ -495,6 +495,17 @@ def test_norms_of_dual_points_are_bounded_whatever_triplets_are_known(known, sca
     assert not dual.exact
     bound = dual.norm(np.random.default_rng(0))
     assert s[0] * (1 - 1e-12) <= bound <= 1.1 * s[0]
+
+
+def test_norms_of_dual_points_allow_for_vectors_that_are_a_little_too_long():
+    """Values s with S V = U s are too small then, by half of what |U'U - I| shows."""
+    data = completion("squared", (30, 25), share=0.15).observed()
+    q = np.random.default_rng(1).standard_normal(data.size)
+    U, s, Vt = np.linalg.svd(data.times(q, np.eye(25)), full_matrices=False)
+    longer = 1 + 1e-2 * SKEW
+    found = Triplets(U[:, :3] * longer, s[:3] / longer, Vt[:3].T)
+    dual = ObservedDual(data, q, ValueForm(lam=1.0), found, data.zero())
+    assert s[0] <= dual.norm(np.random.default_rng(0)) <= s[0] * (1 + SKEW)
 
 
 @pytest.mark.parametrize("b", [0.0, 0.6])
