@@ -377,6 +377,21 @@ def test_bounds_by_a_factorisation_lie_below_the_optimum(h, monkeypatch):
         assert (found is not None) == proves
 
 
+def test_a_factorisation_leaves_room_for_the_rounding_of_each_triplet(monkeypatch):
+    """A - V is a sum of as many terms as V has triplets, each rounded by a share of |A|."""
+    monkeypatch.setattr(split, "EXACT_BELOW", 0)
+    levels = []
+    monkeypatch.setattr(split, "factored_bound", lambda D, x, **_: levels.extend(x) or x[0])
+    A, tau = 1e3 * numbers(40, 35, seed=3), 1e5
+    problem = wp.Problem(Denoising(A), None, NuclearBall(tau))
+    prox = problem.spectral.weak_prox(A, weight=1.0, rank=35)
+    along = prox.V.inner(A) - prox.V.sqnorm
+    found = split.factored_prox(problem, A, prox, 1.0, along, 1.0)
+    rounding = prox.V.rank * np.finfo(float).eps * np.linalg.norm(A)
+    assert prox.V.rank > split.FEW
+    assert 0.9 * rounding <= found.conjugate / tau - levels[0] <= 1.1 * rounding
+
+
 @pytest.mark.parametrize("share", [0.9, 0.999, 1.0, 1.001, 1.5])
 def test_a_ball_that_holds_the_point_needs_no_second_decomposition(share):
     """Its dual point is zero, and the bound is then the least value of G + R."""

@@ -508,6 +508,20 @@ def test_norms_of_dual_points_allow_for_vectors_that_are_a_little_too_long():
     assert s[0] <= dual.norm(np.random.default_rng(0)) <= s[0] * (1 + SKEW)
 
 
+def test_norms_of_short_arrays_do_not_depend_on_known_triplets():
+    """They come from all singular values, also if these are so close that blocks miss some."""
+    data = completion("squared", (60, 50), share=1.1).observed()
+    rng = np.random.default_rng(1)
+    q = np.linalg.qr(rng.standard_normal((59, 50)))[0].ravel()  # the first row is empty
+    q *= rng.uniform(0.99, 1.01, q.size)
+    U, s, Vt = np.linalg.svd(data.times(q, np.eye(50)), full_matrices=False)
+    assert s[30] > 0.9 * s[0]
+    for found in (None, Triplets(U[:, 30:32], s[30:32], Vt[30:32].T)):
+        dual = ObservedDual(data, q, ValueForm(lam=1.0), found, data.zero())
+        assert dual.rests_on == "exact"
+        assert dual.norm(rng) == pytest.approx(s[0], rel=1e-12)
+
+
 @pytest.mark.parametrize("b", [0.0, 0.6])
 def test_distances_are_those_from_the_extrapolated_point(b):
     steps = Steps(wp.Problem(completion("squared"), None, NORM), None, None)
