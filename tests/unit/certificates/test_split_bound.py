@@ -392,6 +392,20 @@ def test_a_factorisation_leaves_room_for_the_rounding_of_each_triplet(monkeypatc
     assert 0.9 * rounding <= found.conjugate / tau - levels[0] <= 1.1 * rounding
 
 
+@pytest.mark.parametrize("less", [1e-9, 0.1, 10.0])
+def test_a_conjugate_below_what_young_allows_proves_nothing(less):
+    """h(V) + h*(u) >= <u, V>; a smaller conjugate is that of a broken term."""
+    A, h = numbers(*SHAPE, seed=5), NuclearBall(2.0)
+    problem, how = wp.Problem(Denoising(A), L1(0.1), h), {"accuracy": 1e-3, "arena": Arena()}
+    prox = h.weak_prox(A, weight=1.0, rank=min(SHAPE))
+    broken = replace(prox, conjugate=prox.conjugate - less)
+    for x, finite in ((prox, True), (broken, False)):
+        dual = SplitDual(problem.penalty, A, 1.0, x)
+        bound, _ = split_bound(problem, dual, rng=np.random.default_rng(0), **how)
+        assert bound < np.inf
+        assert (bound > -np.inf) == finite
+
+
 @pytest.mark.parametrize("share", [0.9, 0.999, 1.0, 1.001, 1.5])
 def test_a_ball_that_holds_the_point_needs_no_second_decomposition(share):
     """Its dual point is zero, and the bound is then the least value of G + R."""

@@ -522,6 +522,20 @@ def test_norms_of_short_arrays_do_not_depend_on_known_triplets():
         assert dual.norm(rng) == pytest.approx(s[0], rel=1e-12)
 
 
+@pytest.mark.parametrize("width", [1, 4, 12])
+def test_blocks_are_widened_until_they_show_all_that_is_kept(width):
+    """Each round costs two products; one is enough if the block is wide enough."""
+    problem = wp.Problem(completion("squared", (30, 25), share=0.2), None, NuclearNorm(1.0))
+    steps, rng = Steps(problem, None, None), np.random.default_rng(2)
+    X = NORM.random_point(rng, (30, 25), 5, np.zeros(1))
+    q, block = np.zeros(steps.data.size), np.hstack([X.Vt.T, rng.standard_normal((25, 7))])
+    state = SimpleNamespace(V=X, before=X, block=block[:, :width])
+    found, _, _, passes = steps._prox(state, q, 0.0, 1.0 / (0.1 * X.s[-1]))
+    assert found.rank == 5
+    assert found.s == pytest.approx(X.s - 0.1 * X.s[-1])
+    assert passes == {1: 8, 4: 4, 12: 2}[width]
+
+
 @pytest.mark.parametrize("b", [0.0, 0.6])
 def test_distances_are_those_from_the_extrapolated_point(b):
     steps = Steps(wp.Problem(completion("squared"), None, NORM), None, None)
