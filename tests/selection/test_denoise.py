@@ -38,6 +38,18 @@ def test_two_folds_are_enough_for_a_standard_error():
     assert one.kind == "both"
 
 
+@pytest.mark.parametrize(
+    ("folds", "less", "undecided"), [(5, 0.1, [0, 1]), (5, 2.0, []), (4, 0.1, [])]
+)
+def test_candidates_are_undecided_within_three_standard_errors(folds, less, undecided):
+    """The third is far behind; a set of copies that time cut short decides nothing."""
+    points = [Candidate(BOTH, i, 0.1, 1.0 + i) for i in range(3)]
+    scatter = np.array([0.2, -0.2, 0.1, -0.1, 0.0])[:folds]
+    errors = np.stack([3.0 + scatter, 3.0 + less - scatter, 9.0 + scatter], axis=1)[:, :, None]
+    held_out = HeldOut(np.zeros_like(errors), errors, np.zeros(folds), entries=1)
+    assert Tried(False, points, [held_out]).undecided() == undecided
+
+
 class Two:
     """Two copies, the first of them louder by half."""
 
