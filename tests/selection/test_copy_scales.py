@@ -36,6 +36,16 @@ def test_equal_copies_and_noise_have_one_scale(seed):
         assert not scales_differ(copies, copy_scales(copies))
 
 
+@pytest.mark.parametrize("unit", [1e-3, 1.0, 1e3])
+def test_scales_differ_by_more_than_noise_in_any_unit(unit):
+    """Noise spreads the scales of the first, which are equal, nearly as much as the others'."""
+    equal, other = stack(np.ones(6), 5.0, 1), stack([0.6, 0.8, 1.0, 1.0, 1.2, 1.4], 1.0, 1)
+    for copies, differ in ((equal, False), (other, True)):
+        found = copy_scales(unit * copies)
+        assert found.max() > 1.5 * found.min()
+        assert scales_differ(unit * copies, found) == differ
+
+
 def test_too_few_or_contrary_copies_have_none():
     for copies in (stack([1.0, 3.0], 0.1), stack([1.0, 2.0, -1.0], 0.0), stack([0.0] * 4, 0.0)):
         np.testing.assert_array_equal(copy_scales(copies), np.ones(len(copies)))

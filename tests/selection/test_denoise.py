@@ -13,6 +13,7 @@ from weakprox.selection.denoise import (
     Tried,
     _closed_forms,
 )
+from weakprox.selection.noise import noise_level
 
 
 @pytest.mark.parametrize("psd", [False, True])
@@ -35,6 +36,18 @@ def test_two_folds_are_enough_for_a_standard_error():
     assert (choice.kind, choice.lam, choice.tau) == ("sparse", 0.2, 2.0)
     one = Tried(False, points, [held_out.first(1)]).choice()
     assert one.kind == "both"
+
+
+@pytest.mark.parametrize(
+    ("folds", "less", "undecided"), [(5, 0.1, [0, 1]), (5, 2.0, []), (4, 0.1, [])]
+)
+def test_candidates_are_undecided_within_three_standard_errors(folds, less, undecided):
+    """The third is far behind; a set of copies that time cut short decides nothing."""
+    points = [Candidate(BOTH, i, 0.1, 1.0 + i) for i in range(3)]
+    scatter = np.array([0.2, -0.2, 0.1, -0.1, 0.0])[:folds]
+    errors = np.stack([3.0 + scatter, 3.0 + less - scatter, 9.0 + scatter], axis=1)[:, :, None]
+    held_out = HeldOut(np.zeros_like(errors), errors, np.zeros(folds), entries=1)
+    assert Tried(False, points, [held_out]).undecided() == undecided
 
 
 class Two:
@@ -74,3 +87,24 @@ def test_parts_of_large_matrices_have_about_as_many_entries_as_wanted(psd, monke
     np.testing.assert_array_equal(part, M[np.ix_(rows.astype(int), columns.astype(int))])
     assert (rows.tolist() == columns.tolist()) == psd
     assert denoise._part(M[:6, :5], psd=False, seed=0).shape == (6, 5)
+
+
+def test_a_part_is_used_if_copies_and_the_search_do_not_fit_into_memory(monkeypatch):
+    M, parts = np.random.default_rng(0).standard_normal((9, 8)), []
+    needed = (denoise.COPIES + denoise.SEARCH_ARRAYS) * M.nbytes
+    monkeypatch.setattr(denoise, "_part", lambda M, psd, seed: parts.append(M.shape) or M)
+    for room, used in ((needed, 0), (needed - 1, 1)):
+        monkeypatch.setattr(denoise, "room", lambda room=room: room)
+        denoise.choose_weights(M, None, None, max_seconds=None)
+        assert len(parts) == used
+
+
+def test_the_residual_of_a_fit_corrects_a_noise_level_that_mistakes_signal_for_noise():
+    """The values fall slowly, so the first estimate takes the smaller half for noise."""
+    rng = np.random.default_rng(0)
+    U, V = (np.linalg.qr(rng.standard_normal((n, 30)))[0] for n in (40, 30))
+    M = (U * (60 * 0.8 ** np.arange(30))) @ V.T + 0.1 * rng.standard_normal((40, 30))
+    first = noise_level(M)
+    assert first > 0.4
+    assert 0.1 < NoisyMatrix(M).noise() < 0.7 * first
+    assert NoisyMatrix(M).noise(0.0) == 0.0

@@ -173,3 +173,19 @@ def test_bad_input(call, argument):
     with pytest.raises(wp.InputError) as caught:
         call()
     assert caught.value.argument == argument
+
+
+def test_refits_are_joined_by_points_or_by_copies():
+    rng = np.random.default_rng(0)
+    (along, squares), constants, refits = (
+        rng.random((2, 4, 6, 1)),
+        rng.random(4),
+        rng.random((3, 4, 6, 1)),
+    )
+    whole = HeldOut(along, squares, constants, 9, refits)
+    rest = HeldOut(along[3:], squares[3:], constants[3:], 9, refits[:, 3:])
+    by_points = HeldOut.joined([whole.some([0, 1]), whole.some([2, 3, 4, 5])], folds=False)
+    by_copies = HeldOut.joined([whole.first(3), rest], folds=True)
+    for joined in (by_points, by_copies):
+        for name in ("along", "squares", "constants", "refits"):
+            np.testing.assert_array_equal(getattr(joined, name), getattr(whole, name))

@@ -113,6 +113,22 @@ def test_bounds_hold_where_roundings_add_up(engine, wrap, dtype):
         assert best - bound <= 1e-6 * best
 
 
+@pytest.mark.parametrize("angle", [0.1, 0.5, 1.2])
+def test_norms_count_the_part_beside_vectors_at_an_angle(angle):
+    """z has rank one, so |z - X|^2 is (s - p)^2 in the span of the vector and r^2 beside it."""
+    left, size, tau = np.eye(6)[:, :1], 3.0, 0.7
+    right = np.cos(angle) * np.eye(5)[:, :1] + np.sin(angle) * np.eye(5)[:, 1:2]
+    z = size * left @ np.eye(5)[:1]
+    found = Ritz(left, np.array([size * np.cos(angle)]), right, True)
+    step = Step(1.0, 1.0, 0.0, 0.0, 0.0)
+    dual = FactoredDual(Engine(z, z.copy()), found, step, ValueForm(tau))
+    bound, _ = dual.bound(np.random.default_rng(0))
+    X = left * dual.values @ right.T
+    exact = 0.5 * np.sum((z - X) ** 2) + np.sum((z - X) * X) - tau * np.linalg.norm(z - X, 2)
+    assert bound <= exact
+    assert bound == pytest.approx(exact, rel=1e-9)
+
+
 def test_vectors_that_are_not_orthonormal_prove_nothing():
     rng = np.random.default_rng(6)
     z, right = rng.standard_normal((9, 7)), np.eye(7)[:, :2] + 0.1

@@ -380,6 +380,35 @@ def test_bounds_by_a_factorisation_lie_below_the_optimum(h, monkeypatch):
         assert (found is not None) == proves
 
 
+def test_a_factorisation_leaves_room_for_the_rounding_of_each_triplet(monkeypatch):
+    """A - V is a sum of as many terms as V has triplets, each rounded by a share of |A|."""
+    monkeypatch.setattr(split, "EXACT_BELOW", 0)
+    levels = []
+    monkeypatch.setattr(split, "factored_bound", lambda D, x, **_: levels.extend(x) or x[0])
+    A, tau = 1e3 * numbers(40, 35, seed=3), 1e5
+    problem = wp.Problem(Denoising(A), None, NuclearBall(tau))
+    prox = problem.spectral.weak_prox(A, weight=1.0, rank=35)
+    along = prox.V.inner(A) - prox.V.sqnorm
+    found = split.factored_prox(problem, A, prox, 1.0, along, 1.0)
+    rounding = prox.V.rank * np.finfo(float).eps * np.linalg.norm(A)
+    assert prox.V.rank > split.FEW
+    assert 0.9 * rounding <= found.conjugate / tau - levels[0] <= 1.1 * rounding
+
+
+@pytest.mark.parametrize("less", [1e-9, 0.1, 10.0])
+def test_a_conjugate_below_what_young_allows_proves_nothing(less):
+    """h(V) + h*(u) >= <u, V>; a smaller conjugate is that of a broken term."""
+    A, h = numbers(*SHAPE, seed=5), NuclearBall(2.0)
+    problem, how = wp.Problem(Denoising(A), L1(0.1), h), {"accuracy": 1e-3, "arena": Arena()}
+    prox = h.weak_prox(A, weight=1.0, rank=min(SHAPE))
+    broken = replace(prox, conjugate=prox.conjugate - less)
+    for x, finite in ((prox, True), (broken, False)):
+        dual = SplitDual(problem.penalty, A, 1.0, x)
+        bound, _ = split_bound(problem, dual, rng=np.random.default_rng(0), **how)
+        assert bound < np.inf
+        assert (bound > -np.inf) == finite
+
+
 @pytest.mark.parametrize("share", [0.9, 0.999, 1.0, 1.001, 1.5])
 def test_a_ball_that_holds_the_point_needs_no_second_decomposition(share):
     """Its dual point is zero, and the bound is then the least value of G + R."""

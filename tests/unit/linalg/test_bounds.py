@@ -9,9 +9,11 @@ from scipy.sparse.linalg import aslinearoperator
 
 from weakprox.linalg import LowRank, thin_svd
 from weakprox.linalg.bounds import (
+    FAILURE,
     chebyshev_bound,
     deflated_norm,
     factored_bound,
+    log_exceeded,
     norm_bound,
     norm_estimate,
     power_bound,
@@ -135,6 +137,14 @@ def test_a_value_far_from_the_rest_is_bounded_by_itself():
     direct = power_bound(lambda W: A @ W, lambda W: A.T @ W, 50, A, rng, powers=3)
     assert direct > 10.2
     assert 10.0 * (1 - 1e-12) <= spectral_norm_bound(aslinearoperator(A), rng) <= 10.01
+
+
+@pytest.mark.parametrize("vectors", [1, 2, 8, 16])
+def test_normal_numbers_are_all_short_with_the_stated_probability(vectors):
+    """P(|w| <= x) = erf(x/sqrt 2), which is at most x sqrt(2/pi), and close to it if small."""
+    shorter = math.erf(math.exp(log_exceeded(vectors)) / math.sqrt(2.0)) ** vectors
+    assert shorter <= FAILURE * (1 + 1e-12)
+    assert shorter >= 0.8 * FAILURE or vectors > 8
 
 
 def test_zero_has_bound_zero():

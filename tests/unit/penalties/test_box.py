@@ -10,6 +10,7 @@ import torch
 import weakprox as wp
 from weakprox.losses import Denoising
 from weakprox.penalties import L1, Box
+from weakprox.penalties.base import Smoothed
 from weakprox.penalties.proximal import proximal_dual
 from weakprox.spectral import NuclearBall, NuclearNorm
 
@@ -68,6 +69,16 @@ def test_the_proximal_map_moves_entries_into_the_box():
     far = np.sign(M) * (np.abs(M) - 0.21)
     wanted = np.where(M > 1.21, far, np.where(M < -0.71, far, np.clip(M, -0.5, 1.0)))
     np.testing.assert_allclose(found, wanted, atol=1e-12)
+
+
+@pytest.mark.parametrize("slope", [0.0, 0.5, 2.0])
+def test_smoothed_distances_are_those_of_huber(slope):
+    """s r^2/(2 mu) up to the distance mu, then s (r - mu/2)."""
+    mu, X = 0.3, np.linspace(-2.0, 2.0, 41)[None]
+    r = np.maximum(X - 1.0, 0.0) + np.maximum(-0.5 - X, 0.0)
+    huber = np.where(r <= mu, r * r / (2 * mu), r - mu / 2)
+    found = Smoothed.of(Box(-0.5, 1.0, slope), mu, X.shape).value(X)
+    assert found == pytest.approx(slope * huber.sum(), rel=1e-12)
 
 
 def test_bounds_and_sparsity_together():

@@ -173,6 +173,16 @@ def test_infinite_weights_with_a_loss_that_is_no_distance():
     assert result.certificate.lower_bound <= best * (1 + 1e-6)
 
 
+def test_infinite_weights_hold_entries_that_other_entries_pull():
+    """No slope acts on the first entry at zero, but one does once the second has moved."""
+    A, y = np.array([[1.0, 1.0], [0.0, 1.0]]), np.array([[0.0], [4.0]])
+    held = L1(1.0, np.array([[np.inf], [0.0]]))
+    result = wp.minimize(
+        wp.Problem(wp.losses.Regression(A, y), held, NuclearNorm(0.1)), tol=1e-9
+    )
+    assert result.X.ravel() == pytest.approx([0.0, 1.9], abs=1e-6)
+
+
 @pytest.mark.parametrize("h", [NuclearNorm(0.5), TracePSD(9.0)], ids=repr)
 def test_infinite_weights_in_a_sum(h):
     problem = wp.Problem(Denoising(M), L1(0.4, HELD) + ElasticNet(0.1, 0.2), h)

@@ -16,7 +16,7 @@ import scipy.sparse as sp
 import weakprox as wp
 from weakprox.errors import InputError
 from weakprox.linalg.arrays import SHARED
-from weakprox.solvers.base import ARRAYS, Arrays
+from weakprox.solvers.base import ARRAYS, Arrays, thin_bytes
 
 ROOT = Path(__file__).resolve().parents[3]
 NEAR = 1.25
@@ -49,6 +49,16 @@ def traced(call):
 def test_most_arrays_are_those_of_the_peak_unless_decompositions_become_full():
     assert Arrays(3, 4, proof=2).most == 6
     assert Arrays(3, 4, proof=2, wide=9).most == 9
+
+
+def test_vectors_of_observed_entries_count_where_a_solver_has_them():
+    rows, cols = np.nonzero(np.random.default_rng(0).random((60, 50)) < 0.3)
+    loss = wp.losses.Completion(rows, cols, np.cos(rows), (60, 50))
+    case = wp.Problem(loss, None, wp.spectral.NuclearNorm(1.0))
+    three, five = (thin_bytes(case, Arrays(0, 0, vectors=n)) for n in (3, 5))
+    assert five - three == 2 * 8 * len(rows)
+    # other solvers hold tiles of arrays instead, here all of one
+    assert thin_bytes(case, Arrays(0, 0)) >= three - 3 * 8 * len(rows) + 8 * 60 * 50
 
 
 def test_a_plan_is_a_table_and_tells_the_choice():

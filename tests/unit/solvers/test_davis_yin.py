@@ -512,6 +512,12 @@ def test_a_warm_start_is_scaled_by_the_part_that_is_not_smooth():
         assert scaled.size == pytest.approx(0.3 * np.abs(X).sum())
 
 
+def test_a_warm_start_keeps_its_dual_where_the_penalty_is_infinite():
+    X = numbers(6, 5, seed=63)
+    warm = Warmth(X, numbers(6, 5, seed=64), 1.0, 1.0, 5, None)
+    assert warm.scaled(L1(0.3, np.full((6, 5), np.inf))) is warm
+
+
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_the_fallback_is_counted_in_float64(dtype, monkeypatch):
     needed = []

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
+
 import cvxpy as cp
 import numpy as np
 import pandas as pd
@@ -11,6 +13,8 @@ import torch
 import weakprox as wp
 from weakprox.certificates import cells as certificate
 from weakprox.certificates.cells import CellsDual
+from weakprox.linalg.arrays import DOUBLE
+from weakprox.linalg.decompositions import eigh_error
 from weakprox.losses import Denoising, Huber
 from weakprox.losses.cells import Cells
 from weakprox.losses.entry_losses import Logistic
@@ -159,6 +163,30 @@ def test_norms_come_from_the_gram_matrix_of_the_shorter_side(shape, monkeypatch)
     norm, _, _ = dual._norm(np.random.default_rng(0))
     assert sizes == [(3, 3)]
     assert norm == pytest.approx(np.linalg.norm(np.clip(A, -K, K), 2), rel=1e-9)
+
+
+def test_norms_allow_for_the_error_of_the_eigenvalue_routine(monkeypatch):
+    A = np.random.default_rng(0).standard_normal((40, 3))
+    less = 1 - 0.9 * eigh_error(3) * DOUBLE
+    monkeypatch.setattr(certificate, "eigvalsh", lambda G: less * np.linalg.eigvalsh(G))
+    dual = CellsDual(Cells(A, Huber(9.0)), ValueForm(lam=50.0), wp.LowRank.zero(A.shape, A))
+    _, length, norm, _ = dual.proved(np.random.default_rng(0))
+    assert length == 1.0
+    assert norm >= np.linalg.norm(A, 2)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_bounds_hold_where_entries_are_far_from_zero(seed):
+    """The dual function is <q, M> - |q|^2/2, whose rounding is a share of |q| |M|."""
+    rng = np.random.default_rng(seed)
+    A = 1e8 + rng.standard_normal((4, 3))
+    X = wp.LowRank(np.full((4, 1), 0.5), np.array([1e8 * 12**0.5]), np.full((1, 3), 3**-0.5))
+    cells = Cells(A, Huber(2.0))
+    lower, length, _, _ = CellsDual(cells, ValueForm(lam=1e3), X).proved(rng)
+    q = [Fraction(x) for x in cells.dual(X).ravel()]
+    exact = sum(x * Fraction(m) - x * x / 2 for x, m in zip(q, A.ravel(), strict=True))
+    assert length == 1.0
+    assert exact - Fraction(1e-4) < lower <= exact
 
 
 class Outside(Logistic):

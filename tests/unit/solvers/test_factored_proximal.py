@@ -10,7 +10,7 @@ import pytest
 from scipy.special import eval_chebyt
 
 import weakprox as wp
-from weakprox.certificates.observed import FILTER, ObservedDual, Triplets, filtered
+from weakprox.certificates.observed import FILTER, SKEW, ObservedDual, Triplets, filtered
 from weakprox.linalg import LowRank
 from weakprox.losses import Completion, Huber, Penalised
 from weakprox.metering import Budget, Meter
@@ -507,6 +507,45 @@ def test_norms_of_dual_points_are_bounded_whatever_triplets_are_known(known, sca
     assert not dual.exact
     bound = dual.norm(np.random.default_rng(0))
     assert s[0] * (1 - 1e-12) <= bound <= 1.1 * s[0]
+
+
+def test_norms_of_dual_points_allow_for_vectors_that_are_a_little_too_long():
+    """Values s with S V = U s are too small then, by half of what |U'U - I| shows."""
+    data = completion("squared", (30, 25), share=0.15).observed()
+    q = np.random.default_rng(1).standard_normal(data.size)
+    U, s, Vt = np.linalg.svd(data.times(q, np.eye(25)), full_matrices=False)
+    longer = 1 + 1e-2 * SKEW
+    found = Triplets(U[:, :3] * longer, s[:3] / longer, Vt[:3].T)
+    dual = ObservedDual(data, q, ValueForm(lam=1.0), found, data.zero())
+    assert s[0] <= dual.norm(np.random.default_rng(0)) <= s[0] * (1 + SKEW)
+
+
+def test_norms_of_short_arrays_do_not_depend_on_known_triplets():
+    """They come from all singular values, also if these are so close that blocks miss some."""
+    data = completion("squared", (60, 50), share=1.1).observed()
+    rng = np.random.default_rng(1)
+    q = np.linalg.qr(rng.standard_normal((59, 50)))[0].ravel()  # the first row is empty
+    q *= rng.uniform(0.99, 1.01, q.size)
+    U, s, Vt = np.linalg.svd(data.times(q, np.eye(50)), full_matrices=False)
+    assert s[30] > 0.9 * s[0]
+    for found in (None, Triplets(U[:, 30:32], s[30:32], Vt[30:32].T)):
+        dual = ObservedDual(data, q, ValueForm(lam=1.0), found, data.zero())
+        assert dual.rests_on == "exact"
+        assert dual.norm(rng) == pytest.approx(s[0], rel=1e-12)
+
+
+@pytest.mark.parametrize("width", [1, 4, 12])
+def test_blocks_are_widened_until_they_show_all_that_is_kept(width):
+    """Each round costs two products; one is enough if the block is wide enough."""
+    problem = wp.Problem(completion("squared", (30, 25), share=0.2), None, NuclearNorm(1.0))
+    steps, rng = Steps(problem, None, None), np.random.default_rng(2)
+    X = NORM.random_point(rng, (30, 25), 5, np.zeros(1))
+    q, block = np.zeros(steps.data.size), np.hstack([X.Vt.T, rng.standard_normal((25, 7))])
+    state = SimpleNamespace(V=X, before=X, block=block[:, :width])
+    found, _, _, passes = steps._prox(state, q, 0.0, 1.0 / (0.1 * X.s[-1]))
+    assert found.rank == 5
+    assert found.s == pytest.approx(X.s - 0.1 * X.s[-1])
+    assert passes == {1: 8, 4: 4, 12: 2}[width]
 
 
 @pytest.mark.parametrize("b", [0.0, 0.6])

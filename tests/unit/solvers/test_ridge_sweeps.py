@@ -91,6 +91,16 @@ def test_sweeps_are_left_out_where_all_rows_have_most_entries():
     assert not RidgeSweeps(completed((60, 40), "both")[0], 1.0).needed
 
 
+@pytest.mark.parametrize("shape", [(60, 40), (40, 60)])
+@pytest.mark.parametrize("few", [np.s_[0, 2:], np.s_[2:, 0]], ids=["row", "column"])
+def test_one_row_or_column_with_few_entries_asks_for_sweeps(shape, few):
+    seen = np.ones(shape, bool)
+    seen[few] = False
+    rows, cols = np.nonzero(seen)
+    data = Completion(rows, cols, np.cos(rows * cols), shape).observed()
+    assert RidgeSweeps(Filled.of(data), 1.0).needed
+
+
 @pytest.mark.parametrize("intercepts", ["none", "rows", "columns", "both"])
 @pytest.mark.parametrize("shape", [(60, 40), (40, 60)])
 def test_strong_factors_fill_the_holes(shape, intercepts):

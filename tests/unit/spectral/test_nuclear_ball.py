@@ -98,6 +98,16 @@ def test_certified_bounds_of_large_matrices(rank):
         assert found.delta <= 1e-3 * s[0] ** 2
 
 
+def test_delta_is_at_most_the_frank_wolfe_gap():
+    """It is far below what the rest's energy allows if a small ball hides the rest."""
+    B = numbers(700, 5) @ numbers(5, 640, seed=1) + 0.3 * numbers(700, 640, seed=2)
+    tau, s = 9.0, np.linalg.svd(B, compute_uv=False)[:3]
+    found = NuclearBall(tau).weak_prox(B, weight=1.0, rank=3)
+    p, theta = projected(s, tau)
+    gap = 2 * (tau * max(found.tail, theta) - (s - p) @ p)
+    assert 0.0 < found.delta <= gap * (1 + 1e-9)
+
+
 @pytest.mark.parametrize("delta1", [1e-6, 1e-2, 1.0])
 def test_tolerance_is_kept_by_the_iteration(delta1, monkeypatch):
     monkeypatch.setattr(singular, "gram_is_cheaper", lambda *_: False)

@@ -125,6 +125,15 @@ def test_bounds_from_an_iteration_that_was_cut_short():
             assert ball_lower(spec, 1.0, tau) <= minimum + 1e-9
 
 
+@pytest.mark.parametrize("rank", [2, 5])
+def test_proofs_of_small_matrices_know_all_eigenvalues(rank):
+    """Even if a step without a proof would compute few of them."""
+    B = numbers(80, 80) + numbers(80, 80).T
+    found = TracePSD(5.0).weak_prox(B, weight=1.0, rank=rank, certify=True)
+    assert found.rests_on == "exact"
+    assert found.tail == pytest.approx(np.linalg.eigvalsh(B)[-1 - rank])
+
+
 def test_the_rest_of_small_matrices_is_small():
     """Bounds on what is left out are in the units of the matrix."""
     w = 1e-3 * np.linspace(3.0, -2.0, 40)
