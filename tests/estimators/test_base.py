@@ -296,3 +296,11 @@ def test_dates_among_numbers_are_refused(column):
 def test_text_is_shown_as_such():
     with pytest.raises(InputError, match="y: got the text 'low'; wanted numbers"):
         TraceRegression().fit(M, np.full(len(M), "low"))
+
+
+@pytest.mark.parametrize("method", ["fit", "partial_fit"])
+def test_warnings_point_at_the_call(method):
+    model = SparseLowRank(0.3, 15.0, max_seconds=0.0, random_state=0)
+    with pytest.warns(ConvergenceWarning, match="out of time") as caught:
+        getattr(model, method)(M)
+    assert caught[0].filename == __file__

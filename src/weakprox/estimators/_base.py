@@ -301,8 +301,10 @@ def _is_ragged(given: Any) -> bool:
 
 def _lacks_some(given: Any) -> bool:
     """Whether a list or column has None or pandas.NA among other entries."""
-    found = np.asarray([] if given is None else given)
-    return found.dtype == object and any(_is_missing(one) for one in found.ravel())
+    if given is None or _is_ragged(given):
+        return False
+    found = np.asarray(given)
+    return found.dtype == object and any(map(_is_missing, found.ravel()))
 
 
 def _is_missing(one: Any) -> bool:
@@ -325,6 +327,7 @@ def _has_text(given: Any) -> bool:
 def _managed(fit: Callable[..., Any], name: str) -> Callable[..., Any]:
     """Wrap a method with one seed and one deadline; `fit` notifies scikit-learn's callbacks."""
     told = CALLBACKS and name == "fit"
+    level = 4 if told else 3  # of warnings: scikit-learn's wrapper is one more call
 
     @wraps(fit)
     def fitted(model: Any, *args: Any, **named: Any) -> Any:
@@ -336,13 +339,13 @@ def _managed(fit: Callable[..., Any], name: str) -> Callable[..., Any]:
             data |= {name: named[name] for name in ("X", "y") if name in named}
             if not told or not hasattr(model, "_skl_callbacks"):
                 with _hints(data):
-                    return _proved(fit(model, *args, **named))
+                    return _proved(fit(model, *args, **named), level)
             task = model._init_callback_context(max_subtasks=None)
             task.call_on_fit_task_begin(estimator=model, **data)
             with _hints(data):
                 found = fit(model, *args, **named)
             task.call_on_fit_task_end(estimator=model, **data)
-            return _proved(found)
+            return _proved(found, level)
         finally:
             del model._deadline, model._search_end, model._seed
 
@@ -352,7 +355,7 @@ def _managed(fit: Callable[..., Any], name: str) -> Callable[..., Any]:
     return with_callbacks(fitted) if told else fitted
 
 
-def _proved(model: Any) -> Any:
+def _proved(model: Any, level: int) -> Any:
     """Warn if nothing is proved about the fitted model's solution."""
     result = getattr(model, "result_", None)
     if result is not None and not result.certificate.proves:
@@ -360,7 +363,7 @@ def _proved(model: Any) -> Any:
             f"{type(model).__name__}: nothing is proved about the solution "
             f"({result.status.label}). {result.status.advice}"
         )
-        warnings.warn(text, ConvergenceWarning, stacklevel=3)
+        warnings.warn(text, ConvergenceWarning, stacklevel=level)
     return model
 
 
