@@ -68,11 +68,11 @@ def made_by_name(kind: Any, hint: str = "") -> Any:
 
 
 def shown(value: object) -> str:
-    """Return the value as text; of an array only its kind and shape."""
+    """Return the value as text, numbers of NumPy as those of Python; of an array its shape."""
     shape = getattr(value, "shape", None)
     if isinstance(shape, tuple) and shape and not isinstance(value, type):
         return f"an array of shape {tuple(map(int, shape))}"
-    return repr(value)
+    return repr(value.item() if isinstance(value, np.generic) else value)
 
 
 def number(argument: str, value: object, wanted: str = "a finite number") -> float:

@@ -278,3 +278,29 @@ def test_every_score_can_be_cross_validated(model, data, grid):
     assert len(set(scores)) == 3
     found = GridSearchCV(model, grid, cv=2, error_score="raise").fit(*data)
     assert np.isfinite(found.cv_results_["mean_test_score"]).all()
+
+
+DAYS = pd.date_range("2020", periods=len(M))
+
+
+@pytest.mark.parametrize(
+    "column", [DAYS, DAYS - DAYS[0], DAYS.tz_localize("UTC"), DAYS.date, DAYS.astype(object)]
+)
+def test_dates_among_numbers_are_refused(column):
+    frame = pd.DataFrame(M[:, :3], columns=list("abc")).assign(day=column)
+    for model in (SparseLowRank(), SparseLowRankCovariance(), SparseLowRankImputer()):
+        with pytest.raises(InputError, match="X: got dates or durations"):
+            model.fit(frame)
+
+
+def test_text_is_shown_as_such():
+    with pytest.raises(InputError, match="y: got the text 'low'; wanted numbers"):
+        TraceRegression().fit(M, np.full(len(M), "low"))
+
+
+@pytest.mark.parametrize("method", ["fit", "partial_fit"])
+def test_warnings_point_at_the_call(method):
+    model = SparseLowRank(0.3, 15.0, max_seconds=0.0, random_state=0)
+    with pytest.warns(ConvergenceWarning, match="out of time") as caught:
+        getattr(model, method)(M)
+    assert caught[0].filename == __file__

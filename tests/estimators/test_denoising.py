@@ -678,3 +678,21 @@ def test_a_confirmed_noise_level_is_searched_once(monkeypatch):
     assert len(calls) == first
     anew = NoisyMatrix(M, seed=0).search(level, repeats=1)
     assert (found.lam, found.tau) == (anew.lam, anew.tau)
+
+
+def test_scores_of_rows_scale_with_the_data():
+    model = SparseLowRank(0.0, 60.0, noise=1.0, random_state=0).fit(M)
+    small = SparseLowRank(0.0, 60e-12, noise=1e-12, random_state=0).fit(1e-12 * M)
+    assert 1e24 * small.score(1e-12 * M) == pytest.approx(model.score(M), rel=1e-6)
+
+
+@pytest.mark.parametrize("size", [1e80, 1e300, 1e-80])
+def test_sizes_whose_powers_overflow_are_refused(size):
+    with pytest.raises(wp.InputError, match="X: got entries up to"):
+        SparseLowRank(random_state=0).fit(size * M)
+
+
+@pytest.mark.parametrize("lams", ["wrong", ["wrong"], [None]])
+def test_weights_that_are_no_numbers_are_refused(lams):
+    with pytest.raises(wp.InputError, match="lams: got"):
+        SparseLowRankCV(lams, **SMALL, random_state=0).fit(M)

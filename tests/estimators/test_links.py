@@ -725,3 +725,14 @@ def test_counts_of_two_columns_may_be_a_bipartite_graph():
     assert model.adjacency_.shape == counts.shape
     with pytest.raises(InputError, match="pairs of integers"):
         LinkPredictor().fit(counts)
+
+
+def test_frames_name_their_nodes_in_one_order():
+    rng = np.random.default_rng(0)
+    A = np.triu(rng.random((12, 12)) < 0.5, 1)
+    names = [f"n{i}" for i in range(12)]
+    frame = pd.DataFrame((A | A.T).astype(float), index=names, columns=names)
+    LinkPredictor(random_state=0).fit(frame)
+    with pytest.raises(InputError, match="another order"):
+        LinkPredictor(random_state=0).fit(frame.iloc[::-1])
+    LinkPredictor(kind="bipartite", random_state=0).fit(frame.iloc[::-1])

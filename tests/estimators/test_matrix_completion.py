@@ -273,3 +273,17 @@ def test_refuses_pairs(fitted):
             fitted.recommend(several)
     with pytest.raises(InputError, match="column of the table"):
         MatrixCompletion().fit(pd.DataFrame({"a": R}), row="a", col="b", value="c")
+
+
+def test_pairs_in_a_frame_are_found_by_the_names_of_the_fit():
+    rng = np.random.default_rng(0)
+    person, film = np.nonzero(rng.random((12, 8)) < 0.7)
+    table = {"film": film, "stars": rng.standard_normal(len(film)), "person": person}
+    names = {"row": "person", "col": "film", "value": "stars"}
+    for kind in (pd.DataFrame, pl.DataFrame):
+        model = MatrixCompletion(1.0, random_state=0).fit(kind(table), **names)
+        wanted = model.predict(person, film)
+        np.testing.assert_array_equal(model.predict(kind(table)), wanted)
+        np.testing.assert_array_equal(model.predict(kind(table)[["film", "person"]]), wanted)
+    other = pd.DataFrame({"a": person, "b": film})  # other names: by position
+    np.testing.assert_array_equal(model.predict(other), wanted)

@@ -230,3 +230,9 @@ def test_constant_responses():
 def test_bad_settings_are_refused(settings):
     with pytest.raises(InputError, match=next(iter(settings))):
         ReducedRankRegressor(**settings).fit(*planted())
+
+
+def test_sparse_responses_are_refused():
+    X = np.random.default_rng(0).standard_normal((20, 3))
+    with pytest.raises(InputError, match="y: got a sparse matrix"):
+        ReducedRankRegressor(random_state=0).fit(X, csr_array(X))

@@ -266,3 +266,11 @@ def test_the_search_goes_on_where_the_largest_weights_give_zero():
     scores = model.cv_results_["mean_test_score"]
     assert scores[0] == scores[1] == scores[2]
     assert np.linalg.norm(model.low_rank_ - L) < 0.5 * np.linalg.norm(L)
+
+
+@pytest.mark.parametrize("row", [np.full(6, 2.0), np.arange(1.0, 7.0), np.full(6, -1e-9)])
+def test_constant_columns_are_hardly_shrunk(row):
+    M = np.tile(row, (20, 1))
+    model = RobustPCA(random_state=0).fit(M)
+    np.testing.assert_allclose(model.low_rank_, M, atol=0.06 * np.abs(M).max())
+    assert not model.outliers_.any()

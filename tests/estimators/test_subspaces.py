@@ -541,3 +541,9 @@ def test_messages_of_a_model_that_solved_nothing():
         model.other_  # noqa: B018
     with pytest.raises(AttributeError, match="graph="):
         model.plot()
+
+
+def test_entries_whose_squares_overflow_are_refused():
+    X = np.random.default_rng(0).standard_normal((20, 3))
+    with pytest.raises(InputError, match="X: got entries up to"):
+        SubspaceClustering(2, random_state=0).fit(1e300 * X)

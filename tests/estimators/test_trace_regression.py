@@ -587,3 +587,72 @@ def test_dependent_columns_and_a_tiny_weight_of_squares(wide):
     model = TraceRegression(shape=(3, 4), lam=0.0, lam2=1e-18).fit(A, y)
     assert np.isfinite(model.coef_).all()
     assert model.score(A, y) > 0.9
+
+
+def far_away(seed=0):
+    """Matrices, responses and classes that depend on one row of coefficients."""
+    rng = np.random.default_rng(seed)
+    A = rng.standard_normal((60, 4, 2))
+    b = A[:, 0] @ [1.0, -2.0] + 0.3 * rng.standard_normal(60)
+    return A, b, np.where(b > 0.0, "yes", "no")
+
+
+@pytest.mark.parametrize("unit", [2.0**-60, 2.0**-20, 2.0**60])
+def test_units_do_not_matter(unit):
+    A, b, classes = far_away()
+    for kind, y in ((TraceRegression, b), (TraceClassifier, classes)):
+        model = kind(cv=2, random_state=0).fit(A, y)
+        other = kind(cv=2, random_state=0).fit(unit * A, y)
+        np.testing.assert_allclose(unit * other.coef_, model.coef_, rtol=1e-6, atol=1e-9)
+        assert other.intercept_ == pytest.approx(model.intercept_, rel=1e-6)
+    small = TraceRegression(cv=2, random_state=0).fit(A, unit * b)
+    model = TraceRegression(cv=2, random_state=0).fit(A, b)
+    np.testing.assert_allclose(small.coef_ / unit, model.coef_, rtol=1e-6, atol=1e-9)
+
+
+@pytest.mark.parametrize("kind", [TraceRegression, TraceClassifier])
+def test_an_intercept_makes_the_origin_irrelevant(kind):
+    """Temperatures in kelvin are as good as in degrees Celsius."""
+    A, b, classes = far_away()
+    y = b if kind is TraceRegression else classes
+    model = kind(cv=2, random_state=0).fit(A, y)
+    other = kind(cv=2, random_state=0).fit(A + 273.15, y)
+    np.testing.assert_allclose(other.coef_, model.coef_, atol=1e-6)
+    assert other.score(A + 273.15, y) == pytest.approx(model.score(A, y))
+
+
+def test_sparse_measurements_of_classes_have_the_same_weights():
+    A, _, classes = far_away()
+    rows = np.where(np.abs(A) > 1.0, A + 1.0, 0.0).reshape(60, -1)
+    dense = TraceClassifier(shape=(4, 2), cv=2, random_state=0).fit(rows, classes)
+    for kind in (scipy.sparse.csr_array, scipy.sparse.csc_matrix):
+        model = clone(dense).fit(kind(rows), classes)
+        assert model.lam2_ == pytest.approx(dense.lam2_)
+        np.testing.assert_allclose(model.coef_, dense.coef_, atol=0.05)
+
+
+def test_logarithms_of_probabilities():
+    A, _, classes = far_away()
+    model = TraceClassifier(1e-3, None, lam2=1e-3, random_state=0).fit(A, classes)
+    logs = model.predict_log_proba(A)
+    np.testing.assert_allclose(np.exp(logs), model.predict_proba(A), rtol=1e-10)
+    assert np.isfinite(model.predict_log_proba(1e6 * A)).all()
+
+
+@pytest.mark.parametrize("missing", [None, np.nan, pd.NA])
+def test_missing_classes_are_refused(missing):
+    A, _, classes = far_away()
+    y = classes.astype(object)
+    y[3] = missing
+    for given in (y, pd.Series(y)):
+        with pytest.raises(InputError, match="y: got missing entries"):
+            TraceClassifier(random_state=0).fit(A, given)
+
+
+@pytest.mark.parametrize("size", [1e80, 1e-80])
+def test_sizes_whose_powers_overflow_are_refused(size):
+    A, b, _ = far_away()
+    with pytest.raises(InputError, match="X: got deviations"):
+        TraceRegression(random_state=0).fit(size * A, b)
+    with pytest.raises(InputError, match="y: got deviations"):
+        TraceRegression(random_state=0).fit(A, size * b)

@@ -1,10 +1,11 @@
 """What is written is read back: every format, every kind of matrix."""
 
 import numpy as np
+import pandas as pd
 import pytest
 from scipy import sparse
 
-from weakprox.storage import WRITES, read_matrix, write_factors, write_matrix
+from weakprox.storage import WRITES, FileError, read_matrix, write_factors, write_matrix
 
 BASE = np.array([[0.1, -2.5e-17, 3.0], [1 / 3, 5e300, -0.0]])
 KINDS = {
@@ -137,3 +138,29 @@ def test_factors(tmp_path):
         np.testing.assert_array_equal((found["U"] * found["s"]) @ found["Vt"], (U * s) @ Vt)
     found = read_matrix(tmp_path / "f.npz", key="Vt")
     np.testing.assert_array_equal(found.values, Vt)
+
+
+@pytest.mark.parametrize(
+    ("index", "labels"),
+    [
+        (pd.Index(["x", "y", "z"], name="id"), ("x", "y", "z")),
+        (pd.Index([30, 10, 20]), ("30", "10", "20")),
+        (pd.Index([1990, 2000, 2020], name="year"), ("1990", "2000", "2020")),
+        (pd.date_range("2020-01-30", periods=3), ("2020-01-30", "2020-01-31", "2020-02-01")),
+        (pd.RangeIndex(3), None),
+    ],
+)
+def test_the_index_of_a_frame_in_a_parquet_file_holds_labels(tmp_path, index, labels):
+    frame = pd.DataFrame(np.arange(6.0).reshape(3, 2), columns=["a", "b"], index=index)
+    frame.to_parquet(tmp_path / "a.parquet")
+    found = read_matrix(tmp_path / "a.parquet")
+    assert np.array_equal(found.values, frame.to_numpy())
+    assert found.rows == labels
+    assert found.columns == ("a", "b")
+
+
+def test_an_index_of_several_levels_in_a_parquet_file_is_refused(tmp_path):
+    index = pd.MultiIndex.from_product([[1, 2], [3, 4]])
+    pd.DataFrame({"a": np.arange(4.0)}, index=index).to_parquet(tmp_path / "a.parquet")
+    with pytest.raises(FileError, match="an index of 2 levels"):
+        read_matrix(tmp_path / "a.parquet")

@@ -97,3 +97,11 @@ def test_long_text_in_an_error_is_cut(tmp_path):
     with pytest.raises(FileError) as caught:
         read_matrix(path)
     assert len(str(caught.value)) < 300
+
+
+@pytest.mark.parametrize("encoding", ["utf-16", "latin1"])
+def test_other_encodings_are_named(tmp_path, encoding):
+    path = tmp_path / "a.csv"
+    path.write_text("é,b\n1,2\n", encoding=encoding)
+    with pytest.raises(FileError, match=f"iconv -f {encoding}"):
+        read_matrix(path)

@@ -28,3 +28,9 @@ def test_bounds_are_positive():
     for bad in (0.0, -1.0, math.nan, -math.inf, "inf"):
         with pytest.raises(InputError, match="tau"):
             bound("tau", bad)
+
+
+@pytest.mark.parametrize("value", [np.float64(-1.5), np.float32(-1.5)])
+def test_numbers_of_numpy_are_shown_as_numbers(value):
+    with pytest.raises(InputError, match=r"^lam: got -1\.5; wanted"):
+        nonnegative("lam", value)

@@ -37,6 +37,7 @@ except ImportError:  # scikit-learn before 1.9 has no callbacks
 C = TypeVar("C", bound=tuple[Any, ...])
 CALLBACKS = with_callbacks is not None
 DEPRECATED = "deprecated"  # default of parameters that have a new name
+SIZES = (1e-60, 1e60)  # of the largest number: fourth powers are computed
 RETURNS = "\n\nReturns\n-------\nself\n"  # ends the docstring of every `fit`
 # Parts of the docstrings of all models, by their place holders.
 DOCUMENTED = {
@@ -239,6 +240,13 @@ def at_most(cv: Any, most: int) -> Any:
     return min(integer("cv", cv, least=2, instead="a splitter or an iterable"), most)
 
 
+def check_size(name: str, size: float, what: str = "deviations from the mean") -> None:
+    """Raise if fourth powers of the largest number would overflow or underflow."""
+    if size and not SIZES[0] <= size <= SIZES[1]:
+        wanted = "{:g} to {:g}: rescale the data".format(*SIZES)
+        raise InputError(name, f"{what} up to {size:.1e}", wanted)
+
+
 @contextmanager
 def _hints(data: dict[str, Any]) -> Iterator[None]:
     """Add advice to scikit-learn's errors about X and y."""
@@ -246,8 +254,15 @@ def _hints(data: dict[str, Any]) -> Iterator[None]:
         yield
     except InputError:
         raise
-    except ValueError as refusal:
+    except (TypeError, ValueError) as refusal:
         said = str(refusal)
+        dates = re.search(r"not '(Time|date|timedelta)", said)  # among objects
+        if dates or isinstance(refusal, np.exceptions.DTypePromotionError):
+            given = "dates or durations among numbers"
+            raise InputError("X", given, "numbers, such as days since a date") from None
+        if _lacks_some(data.get("y")):
+            wanted = "one in every row; leave out the rows without a response"
+            raise InputError("y", "missing entries", wanted) from None
         if "inhomogeneous shape" in said:
             name = "y" if _is_ragged(data.get("y")) and not _is_ragged(data.get("X")) else "X"
             given = "lists of different lengths"
@@ -262,7 +277,8 @@ def _hints(data: dict[str, Any]) -> Iterator[None]:
             wanted += "MatrixCompletion those of ratings"
             raise InputError("X", "NaN", wanted) from None
         if "could not convert string" in said:
-            text = f"the text {said.partition(':')[2].strip()}"
+            text = re.sub(r"np\.str_\((.*)\)", r"\1", said.partition(":")[2].strip())
+            text = f"the text {text}"
             if re.search(r"'[+-]?\d{1,3}(,\d{3})+", text):
                 wanted = "numbers; pandas.read_csv(path, thousands=',') reads such files"
                 raise InputError("X", text, wanted) from None
@@ -283,6 +299,22 @@ def _is_ragged(given: Any) -> bool:
     return False
 
 
+def _lacks_some(given: Any) -> bool:
+    """Whether a list or column has None or pandas.NA among other entries."""
+    if given is None or _is_ragged(given):
+        return False
+    found = np.asarray(given)
+    return found.dtype == object and any(map(_is_missing, found.ravel()))
+
+
+def _is_missing(one: Any) -> bool:
+    """Whether an entry is None, NaN or pandas.NA."""
+    try:
+        return one is None or bool(one != one)
+    except TypeError:  # pandas.NA is neither equal nor different
+        return True
+
+
 def _has_text(given: Any) -> bool:
     """Whether data cannot be read as numbers."""
     try:
@@ -295,6 +327,7 @@ def _has_text(given: Any) -> bool:
 def _managed(fit: Callable[..., Any], name: str) -> Callable[..., Any]:
     """Wrap a method with one seed and one deadline; `fit` notifies scikit-learn's callbacks."""
     told = CALLBACKS and name == "fit"
+    level = 4 if told else 3  # of warnings: scikit-learn's wrapper is one more call
 
     @wraps(fit)
     def fitted(model: Any, *args: Any, **named: Any) -> Any:
@@ -306,13 +339,13 @@ def _managed(fit: Callable[..., Any], name: str) -> Callable[..., Any]:
             data |= {name: named[name] for name in ("X", "y") if name in named}
             if not told or not hasattr(model, "_skl_callbacks"):
                 with _hints(data):
-                    return _proved(fit(model, *args, **named))
+                    return _proved(fit(model, *args, **named), level)
             task = model._init_callback_context(max_subtasks=None)
             task.call_on_fit_task_begin(estimator=model, **data)
             with _hints(data):
                 found = fit(model, *args, **named)
             task.call_on_fit_task_end(estimator=model, **data)
-            return _proved(found)
+            return _proved(found, level)
         finally:
             del model._deadline, model._search_end, model._seed
 
@@ -322,7 +355,7 @@ def _managed(fit: Callable[..., Any], name: str) -> Callable[..., Any]:
     return with_callbacks(fitted) if told else fitted
 
 
-def _proved(model: Any) -> Any:
+def _proved(model: Any, level: int) -> Any:
     """Warn if nothing is proved about the fitted model's solution."""
     result = getattr(model, "result_", None)
     if result is not None and not result.certificate.proves:
@@ -330,7 +363,7 @@ def _proved(model: Any) -> Any:
             f"{type(model).__name__}: nothing is proved about the solution "
             f"({result.status.label}). {result.status.advice}"
         )
-        warnings.warn(text, ConvergenceWarning, stacklevel=3)
+        warnings.warn(text, ConvergenceWarning, stacklevel=level)
     return model
 
 

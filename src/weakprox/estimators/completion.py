@@ -197,6 +197,7 @@ class MatrixCompletion(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Certif
         cv = or_auto("cv", self.cv, folds_or_share)
         found = read_observations(self, rows, cols, values, (row, col, value))
         self.n_features_in_ = len(found.column_ids)
+        self._pair_names = (row, col)
         base = self._base(found)
         best, start = self._choose(base, lam, ridge, cv)
         loss = base.part(intercept_ridge=best.intercept_ridge, scaling=best.scaling)
@@ -375,7 +376,8 @@ class MatrixCompletion(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Certif
         Parameters
         ----------
         rows : array or frame of shape (k, 2), or array of shape (k,)
-            Pairs of a row id and a column id, or row ids.
+            Pairs of a row id and a column id, or row ids. Or a frame with the columns `row`
+            and `col` that `fit` was given, in any order and beside others.
         cols : array of shape (k,), optional
             Column ids.
 
@@ -387,6 +389,9 @@ class MatrixCompletion(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Certif
             values if `clip` is set.
         """
         check_is_fitted(self)
+        named = cols is None and set(self._pair_names) <= set(getattr(rows, "columns", ()))
+        if named:
+            rows, cols = (rows[name].to_numpy() for name in self._pair_names)
         row, column = read_pairs(rows, cols, self._row_ids, self._column_ids)
         known = (row >= 0) & (column >= 0)
         x = np.full(row.shape, self.intercept_)

@@ -22,9 +22,8 @@ from weakprox.arguments import (
     or_auto,
     positive,
 )
-from weakprox.errors import InputError
 from weakprox.estimators._averaged_covariances import Compared, averaged, averaging_weights
-from weakprox.estimators._base import Certified
+from weakprox.estimators._base import Certified, check_size
 from weakprox.estimators._simple_covariances import (
     AMOUNTS,
     TARGETS,
@@ -56,7 +55,6 @@ FIRST, MANY = 2, 200  # folds that show if a candidate is clearly worse, from so
 LEAPS = {"shrinkage": 4, "errors": 4, "rank": 4}
 SHORT = {"share": 2, "errors": 1}
 EQUAL, APART = 1e-4, 10.0  # ratios of standard deviations: equal, and of different units
-SIZES = (1e-60, 1e60)  # of the largest deviation from a mean: fourth powers are computed
 ROUGH = 0.03  # relative accuracy of the fits of the search
 FACTORS, SAMPLE, NONLINEAR, THRESHOLDED = "factors", "sample", "nonlinear", "thresholded"
 LEDOIT_WOLF = "Ledoit-Wolf"
@@ -423,10 +421,7 @@ class SparseLowRankCovariance(EmpiricalCovariance, Certified):
         Z = np.asarray(X, dtype=float)
         self.location_ = np.zeros(Z.shape[1]) if self.assume_centered else Z.mean(axis=0)
         Z = Z - self.location_
-        size = float(np.abs(Z).max())
-        if size and not SIZES[0] <= size <= SIZES[1]:
-            wanted = "{:g} to {:g}: rescale the data".format(*SIZES)
-            raise InputError("X", f"deviations from the mean up to {size:.1e}", wanted)
+        check_size("X", float(np.abs(Z).max()))
         scale = scale_of(Z)
         standardized = units_differ(scale) if standardized is None else standardized
         scale = scale if standardized else np.ones(Z.shape[1])

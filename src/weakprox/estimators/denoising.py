@@ -15,7 +15,8 @@ from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 
 from weakprox.arguments import flag, integer, is_auto, nonnegative, one_of, or_auto, positive
 from weakprox.errors import InputError, ShapeError
-from weakprox.estimators._base import Certified, framed
+from weakprox.estimators._base import Certified, check_size, framed
+from weakprox.linalg.arrays import largest
 from weakprox.losses import Denoising
 from weakprox.losses.moments import Moments
 from weakprox.penalties import L1
@@ -140,7 +141,7 @@ class _Denoiser(OneToOneFeatureMixin, TransformerMixin, Certified, ABC):
         found = self.low_rank_
         loadings = found.Vt.T * (found.s / math.sqrt(found.shape[0]))
         # without any noise, prediction is least squares
-        level = max(self.noise_**2, TINY * float(np.sum(loadings**2)), TINY)
+        level = max(self.noise_**2, TINY * float(np.sum(loadings**2))) or 1.0
         group = np.arange(len(loadings)) % min(GROUPS, len(loadings))
         guesses = np.empty_like(rows)
         for k in range(int(group.max()) + 1):
@@ -259,6 +260,7 @@ class _Denoiser(OneToOneFeatureMixin, TransformerMixin, Certified, ABC):
         else:
             one = validate_data(self, X, reset=reset, dtype=FLOATS, accept_sparse=SPARSE)
             stack = (one.toarray() if issparse(one) else one)[None]
+        check_size("X", largest(stack), "entries")
         if self.psd and stack.shape[1] != stack.shape[2]:
             raise ShapeError("X", stack.shape[1:], "square matrices, with psd=True")
         if shape is not None and stack.shape[1:] != shape:

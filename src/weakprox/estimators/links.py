@@ -393,6 +393,15 @@ def _check_no_pairs(X: Any) -> None:
         raise InputError("X", f"{len(pairs)} pairs of integers", wanted)
 
 
+def _check_one_order(X: Any) -> None:
+    """Raise if a frame has the same nodes in its rows and columns, in different orders."""
+    if not hasattr(X, "iloc") or X.index.equals(X.columns):
+        return
+    if len(X) == len(X.columns) and set(X.index) == set(X.columns):
+        given = "a frame whose rows have the nodes of the columns in another order"
+        raise InputError("X", given, "one order: X = X.loc[X.columns]")
+
+
 def _clearly_better(one: Chosen, other: Chosen) -> bool:
     """Whether the first ranks the same hidden edges clearly better."""
     if one.hidden.size == 0 or one.hidden.shape != other.hidden.shape:  # no time
@@ -561,6 +570,7 @@ class LinkPredictor(Certified):
         read: Any = {"accept_sparse": "csr", "ensure_non_negative": True}
         if kind != "bipartite":
             _check_no_pairs(X)
+            _check_one_order(X)
         X = validate_data(self, X, dtype=np.float64, **read)
         graph, self.kind_ = graphs.read_graph(X, kind)
         with one_thread(math.prod(graph.A.shape)):  # many short calls of BLAS

@@ -189,6 +189,8 @@ class ReducedRankRegressor(MultiOutputMixin, RegressorMixin, Certified):
         arguments.flag("fit_intercept", self.fit_intercept)
         arguments.flag("scale", self.scale)
         arguments.accuracy("tol", self.tol)
+        if issparse(y):
+            raise InputError("y", "a sparse matrix", "an array; y.toarray() makes one")
         options: Any = {"multi_output": True, "y_numeric": True, "ensure_min_samples": 2}
         X, y = validate_data(self, X, y, **READ, **options)
         Y = np.asarray(y, dtype=float).reshape(len(y), -1)

@@ -421,8 +421,8 @@ class _Fits:
         for column in np.split(order, np.flatnonzero(np.diff(places[1][order])) + 1):
             middle[places[1][column[0]]] = np.median(z[column])
         level, start = max(_deviation(z - middle[places[1]]), least), None
-        if not level > 0.0:  # constant data: any level will do
-            return float(np.abs(z).max()) or 1.0, None
+        if not level > 0.0:  # constant data
+            return LEAST * float(np.abs(z).max()) or 1.0, None
         for _ in range(LEVELS):
             lam = self.weight(level)
             start = on_host(self.solved(lam, self.ratio * lam, start, trial=True).low_rank)

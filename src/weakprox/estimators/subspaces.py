@@ -22,7 +22,7 @@ from weakprox.arguments import (
     positive,
 )
 from weakprox.estimators._affinities import Coefficients, Graph, Neighbors
-from weakprox.estimators._base import Certified
+from weakprox.estimators._base import Certified, check_size
 from weakprox.estimators._stability import (
     SMALL,
     Stability,
@@ -315,6 +315,7 @@ class SubspaceClustering(ClusterMixin, Certified):
         if not is_auto(self.n_neighbors):
             optional_counts(n_neighbors=self.n_neighbors)
         X = validate_data(self, X, ensure_min_samples=2)
+        check_size("X", float(np.abs(X).max()), "entries")
         count = or_auto("n_clusters", self.n_clusters, lambda n, x: integer(n, x, 1, len(X)))
         data = Prepared.of(np.asarray(X, dtype=float))
         self.noise_, automatic = data.noise, data.weights(X.shape)

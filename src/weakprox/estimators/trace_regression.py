@@ -20,7 +20,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from weakprox import arguments
 from weakprox.errors import InputError, ShapeError
-from weakprox.estimators._base import DEPRECATED, Certified, at_most
+from weakprox.estimators._base import DEPRECATED, Certified, at_most, check_size
 from weakprox.linalg import LowRank, decompositions
 from weakprox.linalg.threads import one_thread
 from weakprox.losses import Logistic, Sensing
@@ -94,13 +94,12 @@ class Design:
     def curvature(self) -> float:
         """Mean eigenvalue of the Hessian."""
         squares = self.A.multiply(self.A).sum() if issparse(self.A) else np.sum(self.A**2)
-        mean = float(squares) / (len(self.b) * int(self.A.shape[1]))
-        return max(mean, float(TINY))
+        return float(squares) / (len(self.b) * int(self.A.shape[1])) or 1.0
 
     @property
     def size(self) -> float:
-        """The loss at zero."""
-        return max(0.5 * float(np.mean(self.b**2)), TINY**2)
+        """The loss at zero, or that of rounding errors."""
+        return max(0.5 * float(np.mean(self.b**2)), (TINY * self.level) ** 2) or 1.0
 
     def ridges(self, deadline: Deadline) -> list[float]:
         """Weights of squares to try: the least, and the best of ridge regressions (GCV)."""
@@ -162,8 +161,12 @@ class Classes(Design):
 
     @classmethod
     def of(cls, A: Any, b: Matrix, shape: tuple[int, int], intercept: bool) -> Classes:
-        """Keep the data as they are."""
-        return cls(A, b, shape, np.zeros(0), 0.0, intercept)
+        """Centre dense measurements if there is an intercept, which undoes it."""
+        centre = np.zeros(A.shape[1])
+        if intercept and not issparse(A):
+            centre = A.mean(axis=0)
+            A = A - centre
+        return cls(A, b, shape, centre, 0.0, intercept)
 
     @cached_property
     def loss(self) -> Logistic:  # type: ignore[override]
@@ -181,7 +184,16 @@ class Classes(Design):
     @property
     def curvature(self) -> float:
         """Largest mean eigenvalue of the Hessian."""
-        return 0.25 * super().curvature
+        mean = super().curvature
+        if self.with_intercept and issparse(self.A):  # which is not centred
+            mean = max(mean - float(np.mean(np.square(self.A.mean(axis=0)))), TINY * mean)
+        return 0.25 * mean
+
+    @cached_property
+    def _plain(self) -> tuple[Any, float]:
+        """Measurements whose mean square is 1, as a plain regression needs, and their unit."""
+        unit = 2.0 * float(np.sqrt(self.curvature))
+        return self.A / unit, unit
 
     @property
     def size(self) -> float:
@@ -203,8 +215,9 @@ class Classes(Design):
         least, fewest = RIDGE * self.curvature, int(np.bincount(self.b.astype(int)).min())
         if fewest < 2:
             return [least]
-        Cs = 1.0 / (2.0 * len(self.b) * weights)
-        folds = StratifiedKFold(min(CLASS_FOLDS, fewest)).split(self.A, self.b)
+        A, unit = self._plain
+        Cs = unit**2 / (2.0 * len(self.b) * weights)
+        folds = StratifiedKFold(min(CLASS_FOLDS, fewest)).split(A, self.b)
         losses: list[float] = []
         with warnings.catch_warnings():  # rough solutions are enough to compare weights
             warnings.simplefilter("ignore", ConvergenceWarning)
@@ -213,8 +226,8 @@ class Classes(Design):
                 for C in Cs:  # neighbours have similar solutions
                     if deadline.passed:
                         break
-                    plain.set_params(C=C).fit(self.A[kept], self.b[kept])
-                    odds = plain.decision_function(self.A[left])
+                    plain.set_params(C=C).fit(A[kept], self.b[kept])
+                    odds = plain.decision_function(A[left])
                     losses.append(self.miss(self.b[left], odds))
         whole = len(losses) // len(Cs)  # folds with all weights
         if not whole:
@@ -227,15 +240,16 @@ class Classes(Design):
         """Coefficients of a plain ridge logistic regression; None if there is no weight."""
         if not weight:
             return None
-        C = 1.0 / (2.0 * len(self.b) * weight)
+        A, unit = self._plain
+        C = unit**2 / (2.0 * len(self.b) * weight)
         with warnings.catch_warnings():  # a rough solution is enough for its norm
             warnings.simplefilter("ignore", ConvergenceWarning)
             plain = LogisticRegression(C=C, fit_intercept=self.with_intercept)
-            return np.asarray(plain.fit(self.A, self.b).coef_[0])
+            return np.asarray(plain.fit(A, self.b).coef_[0]) / unit
 
     def intercept(self, coef: Matrix) -> float:
         """The best intercept."""
-        return self.loss.intercept(coef)
+        return self.loss.intercept(coef) - float(self.centre @ coef.ravel())
 
     @staticmethod
     def miss(answers: Matrix, found: Matrix) -> float:
@@ -284,6 +298,8 @@ class _TraceModel(Certified, ABC):
             wanted = f"(m, d) with m d = {A.shape[1]} features"
             raise ShapeError("shape", self._shape, wanted)
         design = self._design.of(A, b, self._shape, self.fit_intercept)
+        for name, values in (("X", design.A), ("y", design.b)):
+            check_size(name, float(np.abs(values).max()))
         with one_thread(A.shape[0] * A.shape[1]):  # many short calls of BLAS
             chosen = self._choose(A, b, design, lams, taus)
         self.lam_, self.lam2_, self.tau_ = chosen
@@ -352,8 +368,8 @@ class _TraceModel(Certified, ABC):
         for squares in design.ridges(self._search_end) if lam2 is None else [lam2]:
             radii = taus
             if radii is None:
-                norm = self._free_norm(design, squares)
-                radii = [max(share * norm, TINY) for share in design.taus]
+                norm = self._free_norm(design, squares) or 1.0
+                radii = [share * norm for share in design.taus]
             settings += [Setting(lam, squares, tau) for lam in lams for tau in radii]
 
         def prepare(fold: tuple[Any, Any]) -> tuple[Design, Any, Matrix]:
@@ -415,9 +431,10 @@ class _TraceModel(Certified, ABC):
         """The certified problem."""
         penalty, radius = ElasticNet(setting.lam, setting.lam2), setting.tau
         if not np.isfinite(radius):  # above every solution, whose value is at most that of zero
-            curvature = max(design.loss.strong_convexity + penalty.curvature, TINY)
-            radius = 2 * float(np.sqrt(2 * min(design.shape) * design.size / curvature)) + TINY
-        return Problem(design.loss, penalty, NuclearBall(max(radius, TINY)))
+            curvature = design.loss.strong_convexity + penalty.curvature
+            curvature = max(curvature, TINY * design.curvature)
+            radius = 2 * float(np.sqrt(2 * min(design.shape) * design.size / curvature))
+        return Problem(design.loss, penalty, NuclearBall(radius))
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -683,6 +700,11 @@ class TraceClassifier(ClassifierMixin, _TraceModel):
         """Probabilities of both classes, one row for every A_i."""
         second = LogisticEntry().mean(self._linear(X))
         return np.stack([1.0 - second, second], axis=1)
+
+    def predict_log_proba(self, X: Any) -> Matrix:
+        """Logarithms of the probabilities of both classes."""
+        odds = self._linear(X)
+        return -np.logaddexp(0.0, np.stack([odds, -odds], axis=1))
 
     def predict(self, X: Any) -> Any:
         """The more likely class of every A_i."""

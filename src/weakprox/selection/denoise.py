@@ -19,7 +19,7 @@ from weakprox.resources.memory import room
 from weakprox.selection._held_out import HeldOut, held_out
 from weakprox.selection.copies import THINNING, Copies, thinned
 from weakprox.selection.debias import Debias, refit_values
-from weakprox.selection.grid import Grid, as_grid, default_grid
+from weakprox.selection.grid import Grid, as_grid, default_grid, numbers
 from weakprox.selection.noise import Values, is_poisson, matrix, noise_level, resolution
 from weakprox.selection.path import walk
 from weakprox.selection.search import (
@@ -229,7 +229,9 @@ class NoisyMatrix:
     def grid(self, noise: float, lams: Any, taus: Any, n_lams: int, n_taus: int) -> Grid:
         """Weights and radii to try; None stands for those of the default grid."""
         found = default_grid(self.M, noise, n_lams=n_lams, n_taus=n_taus, psd=self.psd)
-        weights = found.lams if lams is None else np.ravel(lams)
+        weights = found.lams
+        if lams is not None:
+            weights = numbers("lams", np.ravel(lams).tolist(), zero=True)
         if taus is None:
             taus = found.taus[[int(np.argmin(np.abs(found.lams - lam))) for lam in weights]]
         return as_grid(weights, taus if np.ndim(taus) else [taus])

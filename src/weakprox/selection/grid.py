@@ -105,7 +105,7 @@ def leading_values(A: Values, edge: float, *, psd: bool = False, first: int = 16
 
 def as_grid(lams: Any, taus: Any, *, rising: bool = True) -> Grid:
     """The user's weights and radii, checked and sorted."""
-    weights = _vector("lams", lams, zero=True)
+    weights = numbers("lams", lams, zero=True)
     order = np.argsort(-weights, kind="stable")
     try:
         radii = np.asarray(taus, dtype=float)
@@ -114,17 +114,17 @@ def as_grid(lams: Any, taus: Any, *, rising: bool = True) -> Grid:
             "taus", repr(taus), "numbers, in a list or rows of equal length"
         ) from None
     if radii.ndim == 1:
-        radii = np.tile(_vector("taus", radii, zero=not rising), (weights.size, 1))
+        radii = np.tile(numbers("taus", radii, zero=not rising), (weights.size, 1))
     elif radii.ndim != 2 or radii.shape[0] != weights.size or radii.shape[1] == 0:
         wanted = f"a list of numbers, or an array of {weights.size} rows, one per lam"
         raise ShapeError("taus", radii.shape, wanted)
     else:
-        radii = np.array([_vector("taus", row, zero=not rising) for row in radii])
+        radii = np.array([numbers("taus", row, zero=not rising) for row in radii])
     radii = np.sort(radii, axis=1)
     return Grid(weights[order], (radii if rising else radii[:, ::-1])[order])
 
 
-def _vector(name: str, values: Any, *, zero: bool) -> Values:
+def numbers(name: str, values: Any, *, zero: bool) -> Values:
     """Numbers above zero, or at least zero."""
     try:
         found = [number(name, value, "finite numbers") for value in values]

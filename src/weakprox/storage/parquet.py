@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ from weakprox.resources.memory import shown_bytes
 from weakprox.storage.table import Contents, FileError, Labels, Matrix, checked_shape, claim
 
 INDEX = "__index_level_0__"  # where pandas puts row labels, after the columns
+ZEROS = re.compile(r"( 00:00:00)?\.0+(?=Z?$)")  # midnight and parts of a second
 BATCH_ROWS = 4096
 LONGEST_LABEL = 1 << 17  # bytes; the same as Python's csv allows for a cell
 
@@ -28,16 +30,17 @@ def arrow() -> tuple[Any, Any]:
 
 
 def read_parquet(path: Path, missing: bool, max_bytes: int | None) -> Contents:
-    """Numbers by column; the first text column holds the row labels."""
+    """Numbers by column; the index of a frame or a first column of text holds row labels."""
     pa, parquet = arrow()
     try:
         with parquet.ParquetFile(path) as file:
             schema = file.schema_arrow
-            text = [i for i, field in enumerate(schema) if _is_text(pa, field.type)]
-            first = text and (text[0] == 0 or schema.field(text[0]).name == INDEX)
-            label = text[0] if first else None  # number of the column of row labels
+            text = [_is_text(pa, field.type) for field in schema]
+            label = _index_column(path, schema)  # number of the column of row labels
+            label = 0 if label is None and text[:1] == [True] else label
         # dictionary-encoded labels: a long text shared by all rows is not copied for each
-        by_number = None if label is None else [str(schema.field(label).name)]
+        coded = label is not None and text[label]
+        by_number = [str(schema.field(label).name)] if coded else None
         with parquet.ParquetFile(path, read_dictionary=by_number) as file:
             return _read(pa, path, file, label, missing, max_bytes)
     except FileError:
@@ -100,18 +103,36 @@ def _read(
 
 def _texts(pa: Any, path: Path, column: Any) -> list[str]:
     """Labels of one batch; rows with the same text share it."""
+    dates = pa.types.is_temporal(column.type)
+    if not _is_text(pa, column.type):  # numbers or dates
+        column = column.cast(pa.string())
     coded = column if pa.types.is_dictionary(column.type) else column.dictionary_encode()
     for text in coded.dictionary:
         buffer = text.as_buffer()
         if buffer is not None and buffer.size > LONGEST_LABEL:
             raise _too_long(path)
     texts = ["" if text is None else str(text) for text in coded.dictionary.to_pylist()]
+    texts = [ZEROS.sub("", text) for text in texts] if dates else texts
     return ["" if i is None else texts[i] for i in coded.indices.to_pylist()]
 
 
 def _too_long(path: Path) -> FileError:
     limit = shown_bytes(LONGEST_LABEL)
     return FileError(path, f"a row label longer than {limit}", f"labels of at most {limit}")
+
+
+def _index_column(path: Path, schema: Any) -> int | None:
+    """Number of the column in which pandas stored the index of a frame; None for no column."""
+    try:
+        names = list((schema.pandas_metadata or {"index_columns": [INDEX]})["index_columns"])
+    except (KeyError, TypeError):  # not written by pandas
+        return None
+    if len(names) > 1:
+        wanted = "one level; frame.reset_index() makes columns of the others"
+        raise FileError(path, f"an index of {len(names)} levels", wanted)
+    # a range is no name, since it has no column
+    found = schema.get_field_index(names[0]) if names and isinstance(names[0], str) else -1
+    return None if found < 0 else int(found)
 
 
 def _is_text(pa: Any, kind: Any) -> bool:

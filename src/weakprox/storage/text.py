@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import csv
 import math
 from collections.abc import Iterator
@@ -61,8 +62,10 @@ def read_text(path: Path, layout: Layout, missing: bool, max_bytes: int | None) 
             given = layout.sep is not None, layout.decimal is not None
             notes = () if any(given) else tuple(dialect.words(path))
             return found._replace(notes=notes)
-    except UnicodeDecodeError:
-        raise FileError(path, "bytes that are not UTF-8 text", UTF8) from None
+    except UnicodeDecodeError as failure:
+        utf16 = failure.object.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
+        wanted = UTF8.replace("latin1", "utf-16") if utf16 else UTF8
+        raise FileError(path, "bytes that are not UTF-8 text", wanted) from None
     except csv.Error as failure:
         raise FileError(path, f"text that cannot be split ({failure})", "cells") from None
 
