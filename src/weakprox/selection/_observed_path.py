@@ -389,7 +389,7 @@ def filled_point(
     deadline: Deadline,
 ) -> tuple[LowRank, Effects]:
     """As `path_point`, with steps on the array of the observations."""
-    steps = FilledSteps.of(problem, rank)
+    steps, residuals = FilledSteps.of(problem, rank), None
     state = steps.begun(start, Plan(0.0, 0.0, problem.loss.smoothness))
     still = 0
     for k in range(1, STEPS + 1):
@@ -403,7 +403,11 @@ def filled_point(
             image = steps.image(state, residuals)
             residuals = None  # room for the next fill
             state = steps.advanced(state, image, k)
-    return state.V, steps.effects(state.V)
+    V = state.V
+    if residuals is not None:
+        return V, steps.filled.effects(residuals.fill)
+    del state  # room for an array
+    return V, steps.effects(V)
 
 
 def path_trial(
