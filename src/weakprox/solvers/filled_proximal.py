@@ -37,6 +37,7 @@ from weakprox.losses.observed import Effects
 from weakprox.passes import ValueForm
 from weakprox.problem import Problem
 from weakprox.protocols import Candidate, DualPoint
+from weakprox.resources.memory import give_back
 from weakprox.solvers._gap_driven import STRETCH, GapDriven, Plan, TooWide
 from weakprox.solvers._ridge_sweeps import RidgeSweeps
 from weakprox.solvers.base import Tools
@@ -181,6 +182,7 @@ class FilledProximal(GapDriven):
                 state, residuals, norm = steps.judged(state, residuals, k, aim)
                 if norm is not None:
                     state = state.forgotten()  # room for the proof
+                    give_back(steps.filled.values.nbytes)
                     dual, residuals = steps.dual(residuals, norm), None
             gap = state.gap if state.tried == k else math.nan
             tools.tick(_candidate(state, k, dual, gap))
@@ -252,6 +254,7 @@ class Steps:
         The next fill is left to `image` and `advanced`, unless the point was rejected.
         """
         filled = self.filled
+        give_back(filled.values.nbytes)
         T = filled.target(state.fill)
         left, s, right, block, cut = self.proximal(T, state)
         fill, smooth = filled.after(multiply(left, right.T, T))  # the target is done with
