@@ -122,7 +122,7 @@ class RidgeSweeps:
     @property
     def needed(self) -> bool:
         """Whether some row or column has so few entries that sweeps should follow steps."""
-        (m, d), (long, short) = self.filled.values.shape, self.filled.lengths
+        (m, d), (long, short) = self.filled.shape, self.filled.lengths
         least = min(float(long.min()) ** 2 / d, float(short.min()) ** 2 / m)
         return bool(least < SPARSE)
 
@@ -156,9 +156,10 @@ class RidgeSweeps:
 
         None if no factor is strong, or if the regressions are singular to rounding.
         """
-        Y, unit = self.filled.values, self.filled.unit
-        # divided in float64, as numbers of any size may be out of the range of float32
-        R = np.divide(Y, unit, out=np.empty_like(Y, np.float32), casting="same_kind")
+        R, unit = np.empty(self.filled.shape, np.float32), self.filled.unit
+        for part, values in self.filled.blocks():
+            # divided in float64, as numbers of any size may be out of the range of float32
+            np.divide(values, unit, out=R[part], casting="same_kind")
         B, s = _leading(R)
         rank = min(self.strong(unit * s), max(1, int((s > _edge(R, s)).sum())))
         if rank == 0:

@@ -182,7 +182,7 @@ class FilledProximal(GapDriven):
                 state, residuals, norm = steps.judged(state, residuals, k, aim)
                 if norm is not None:
                     state = state.forgotten()  # room for the proof
-                    give_back(steps.filled.values.nbytes)
+                    give_back(steps.filled.nbytes)
                     dual, residuals = steps.dual(residuals, norm), None
             gap = state.gap if state.tried == k else math.nan
             tools.tick(_candidate(state, k, dual, gap))
@@ -234,7 +234,7 @@ class Steps:
         if V is None and self.sweeps is not None:
             V = self.sweeps.first_point()
         if V is None:
-            zero = LowRank.zero(filled.data.shape, filled.values)
+            zero = LowRank.zero(filled.data.shape, filled.data.values)
             return Memory(zero, filled.empty(), filled.empty(), plan)
         fill, smooth = filled.after(V.dense())
         f, V = smooth + self._h(V.s), filled.point(V)
@@ -254,7 +254,7 @@ class Steps:
         The next fill is left to `image` and `advanced`, unless the point was rejected.
         """
         filled = self.filled
-        give_back(filled.values.nbytes)
+        give_back(filled.nbytes)
         T = filled.target(state.fill)
         left, s, right, block, cut = self.proximal(T, state)
         fill, smooth = filled.after(multiply(left, right.T, T))  # the target is done with
@@ -355,7 +355,7 @@ class Steps:
     @cached_property
     def sample(self) -> Any:
         """The entries of a fill whose residuals are compared: few weights follow from them."""
-        size = len(self.filled.holes) + sum(self.filled.values.shape)
+        size = len(self.filled.holes) + sum(self.filled.shape)
         if size <= 2 * SAMPLED:
             return np.arange(size)
         return np.sort(np.random.default_rng(0).integers(0, size, SAMPLED))
@@ -413,7 +413,7 @@ class Steps:
         """
         filled = self.filled
         q = filled.dual(filled.residual(residuals.R, residuals.fill))
-        along = float(np.vdot(q, filled.values))
+        along = sum(float(np.vdot(q[part], values)) for part, values in filled.blocks())
         square = float(np.vdot(q, q)) / filled.weight
         norm = whole_norm(q)
         sums = Sums(0.5 * square, along - square, square)
