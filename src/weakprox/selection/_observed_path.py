@@ -403,6 +403,7 @@ def filled_point(
             image = steps.image(state, residuals)
             residuals = None  # room for the next fill
             state = steps.advanced(state, image, k)
+            del image
     V = state.V
     if residuals is not None:
         return V, steps.filled.effects(residuals.fill)

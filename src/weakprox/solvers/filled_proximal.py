@@ -190,6 +190,7 @@ class FilledProximal(GapDriven):
                 image = steps.image(state, residuals or steps.residuals(state))
                 residuals = None  # room for the next fill
                 state = steps.advanced(state, image, k)
+                del image
         if self.stalled(state) >= SLOW and not state.cut:
             del tools.kept["filled"]
             raise TooWide
