@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Literal, NamedTuple
 
@@ -222,10 +222,12 @@ def zero_weight(loss: Completion, seed: int = 0) -> float:
     size, whole = math.sqrt(float((q * q).sum())), math.sqrt(float((data.values**2).sum()))
     if size <= EXACT * whole:
         return 0.0
+    dual = ObservedDual(data, q, ValueForm(lam=1.0), None, effects)
+    if dual.exact:  # from an array, without lists of positions
+        return ABOVE * dual.norm(rng)
     block = gaussian(rng, (data.shape[1], min(BLOCK, *data.shape)), x)
     found = triplets(data, q, block, POWERS)
-    dual = ObservedDual(data, q, ValueForm(lam=1.0), found, effects)
-    norm = min(dual.norm(rng), size)  # also if the bound cannot be proved
+    norm = min(replace(dual, found=found).norm(rng), size)  # also if it cannot be proved
     return ABOVE * max(norm, float(found.s[0]))
 
 
