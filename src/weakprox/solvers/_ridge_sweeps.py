@@ -156,15 +156,19 @@ class RidgeSweeps:
 
         None if no factor is strong, or if the regressions are singular to rounding.
         """
-        R, unit = np.empty(self.filled.shape, np.float32), self.filled.unit
+        unit, size = self.filled.unit, 0.0
+        R: Any = np.empty(self.filled.shape, np.float32)
         for part, values in self.filled.blocks():
             # divided in float64, as numbers of any size may be out of the range of float32
             np.divide(values, unit, out=R[part], casting="same_kind")
+            size += float(np.vdot(values, values))
         B, s = _leading(R)
-        rank = min(self.strong(unit * s), max(1, int((s > _edge(R, s)).sum())))
+        edge = _edge(R.shape, max(0.0, size - float(unit * s @ (unit * s))))
+        rank = min(self.strong(unit * s), max(1, int((unit * s > edge).sum())))
         if rank == 0:
             return None
-        A, B = np.zeros((len(R), rank), np.float32), B[:, :rank] * np.sqrt(s[:rank])
+        A: Any = np.zeros((len(R), rank), np.float32)
+        B = (B[:, :rank] * np.sqrt(s[:rank])).astype(np.float32)
         try:
             for _ in range(FIRST + self.needed):
                 A, B, *_ = self.swept(A, B, R, unit)
@@ -199,10 +203,9 @@ def _leading(Y: Matrix) -> tuple[Matrix, Matrix]:
     return B @ turn[:, ::-1], np.sqrt(np.maximum(squares[::-1], 0.0))
 
 
-def _edge(Y: Matrix, s: Matrix) -> float:
-    """The largest singular value of noise of the size of what these values leave of Y."""
-    m, d = Y.shape
-    rest = max(0.0, float(np.vdot(Y, Y)) - float(s @ s))
+def _edge(shape: tuple[int, int], rest: float) -> float:
+    """The largest singular value of noise of which this is the sum of squares."""
+    m, d = shape
     return float(np.sqrt(rest / (m * d)) * (np.sqrt(m) + np.sqrt(d)))
 
 

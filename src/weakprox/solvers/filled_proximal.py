@@ -9,7 +9,8 @@ A step maps a fill (entries in the holes and intercepts) to that of the proximal
 that after a sweep of ridge regressions on its strong factors if some row or column has few
 entries (`_ridge_sweeps.py`). From a first point near the solution the rank hardly changes, the
 map is smooth, and steps have Anderson's acceleration (Walker & Ni, 2011): the next fill is the
-combination of the last ones whose residuals cancel best. Steps are lengthened by the inverse of
+combination of the last ones whose residuals cancel best, at a sample of the entries if there
+are many. Steps are lengthened by the inverse of
 the share of observed entries, which is about the share of their error that holes move by. If f
 rises, the step is repeated from the last image. The first steps from X = 0 have momentum
 instead (Beck & Teboulle, 2009), with restarts by the gradient (O'Donoghue & Candes, 2015).
@@ -104,10 +105,10 @@ class FilledProximal(GapDriven):
 
     G is a `Completion` with squared errors, each entry observed once at most and a quarter of
     them at least, without weights, scaling or ridge. R is zero, and h is `NuclearNorm` or
-    `NuclearBall`. The shorter side of X has at most 2000 entries. Memory is that of about 15
-    arrays of the size of X. It is the default for such problems if few decompositions of an
-    array cost less than many products with a sparse matrix: unless the shorter side is long.
-    `FactoredProximal` takes over if the gap falls slowly.
+    `NuclearBall`. The shorter side of X has at most 2000 entries. Memory is that of at most
+    about 12 arrays of the size of X. It is the default for such problems if few
+    decompositions of an array cost less than many products with a sparse matrix: unless the
+    shorter side is long. `FactoredProximal` takes over if the gap falls slowly.
 
     Parameters
     ----------
