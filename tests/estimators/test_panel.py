@@ -379,4 +379,4 @@ def test_memory_of_a_fit_is_that_of_a_few_arrays(monkeypatch):
     tracemalloc.stop()
     assert model.result_.certified
     assert np.shares_memory(model._data.free, model._loss.observed().values)
-    assert most < 118 * (~treated).sum()
+    assert most < 88 * (~treated).sum()

@@ -29,6 +29,7 @@ def test_the_first_weight_is_the_least_at_which_x_is_zero():
     top = zero_weight(loss)
     assert top == pytest.approx(np.linalg.norm(S, 2), rel=1e-3)
     assert top >= np.linalg.norm(S, 2)
+    assert "_by_columns" not in vars(data.pattern)  # lists that take as much as the data
     at, below = (
         wp.minimize(wp.Problem(loss, None, NuclearNorm(f * top)), progress=False)
         for f in (1.0, 0.9)

@@ -11,8 +11,11 @@ import pytest
 from weakprox.errors import InputError
 from weakprox.linalg.arrays import DiskArena, row_blocks
 from weakprox.resources.memory import (
+    HOARDED,
+    _trim,
     as_bytes,
     budget,
+    give_back,
     honours_budget,
     let_go,
     limited,
@@ -82,6 +85,18 @@ def test_resident_memory_is_measured():
             held[start] = 1
         assert 24 * MIB < resident() - before < 48 * MIB
         assert peak() >= resident() - MIB
+
+
+@pytest.mark.skipif(_trim() is None, reason="the C library has no such function")
+def test_freed_memory_is_given_back_after_work_on_large_arrays():
+    pieces = [np.ones(4096) for _ in range(1024)]  # 32 MiB
+    del pieces[:-1]
+    before = resident()
+    give_back(HOARDED - 1)
+    assert before - resident() < MIB
+    give_back(HOARDED)
+    assert before - resident() > 16 * MIB
+    assert pieces[0].sum() == 4096
 
 
 def test_pages_are_let_go_and_nothing_is_lost():

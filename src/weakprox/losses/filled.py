@@ -17,6 +17,7 @@ them, a little in each step.
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -45,11 +46,11 @@ class Filled:
     """Observations as an array that has at least as many rows as columns.
 
     The intercepts `base` at X = 0 are taken off the observations: sums of squares would lose
-    digits otherwise.
+    digits otherwise. An array of what is left is kept only if it is small.
     """
 
     data: Observed
-    values: Matrix  # zeros in the holes
+    kept: Matrix | None  # zeros in the holes
     holes: Any  # positions of the holes in the flattened array
     base: Effects
     lengths: tuple[Matrix, Matrix]  # roots of the numbers of observations of rows and columns
@@ -98,7 +99,44 @@ class Filled:
             values.reshape(-1)[holes] = 0.0
         counts = np.sqrt(P.row_counts), np.sqrt(P.column_counts)
         lengths = (counts[1], counts[0]) if turned else counts
-        return cls(data, values, holes, base, lengths, turned)
+        kept = values if turned or values.nbytes <= CLEARED else None
+        return cls(data, kept, holes, base, lengths, turned)
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Shape of the array."""
+        m, d = self.data.shape
+        return (d, m) if self.turned else (m, d)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the array."""
+        return 8 * math.prod(self.shape)
+
+    @property
+    def values(self) -> Matrix:
+        """The observations without the intercepts at X = 0, and zeros in the holes."""
+        return np.concatenate([values for _, values in self.blocks()])
+
+    def blocks(self) -> Iterator[tuple[slice, Matrix]]:
+        """Blocks of rows of the values, and which: all at once, or some that stay in cache."""
+        if self.kept is not None:
+            yield slice(None), self.kept
+            return
+        P: Any = self.data.pattern
+        width, starts = self.shape[1], P.pointers
+        for low in range(0, self.shape[0], ROWS):
+            seen = P.mask[low : low + ROWS]
+            rows = slice(low, low + len(seen))
+            found = np.zeros(seen.shape)
+            found.reshape(-1)[np.flatnonzero(seen)] = self.data.values[
+                starts[rows.start] : starts[rows.stop]
+            ]
+            found -= self.base.columns
+            found -= self.base.rows[rows, None]
+            start, stop = np.searchsorted(self.holes, [low * width, rows.stop * width])
+            found.reshape(-1)[self.holes[start:stop] - low * width] = 0.0
+            yield rows, found
 
     @property
     def weight(self) -> float:
@@ -109,12 +147,12 @@ class Filled:
     @property
     def share(self) -> float:
         """Share of the entries that are observed."""
-        return 1.0 - len(self.holes) / self.values.size
+        return 1.0 - len(self.holes) / math.prod(self.shape)
 
     @cached_property
     def unit(self) -> float:
         """Size of the observations without intercepts; one if all are zero."""
-        return max(float(self.values.max()), -float(self.values.min())) or 1.0
+        return max(max(float(x.max()), -float(x.min())) for _, x in self.blocks()) or 1.0
 
     def point(self, V: LowRank) -> LowRank:
         """X in the orientation of the array, or that of the array as X."""
@@ -138,12 +176,12 @@ class Filled:
 
     def empty(self) -> Matrix:
         """The fill of X = 0."""
-        return np.zeros(len(self.holes) + sum(self.values.shape))
+        return np.zeros(len(self.holes) + sum(self.shape))
 
     def _parts(self, fill: Matrix) -> tuple[Matrix, Matrix, Matrix]:
         """Entries in the holes, and intercepts of rows and columns."""
         hidden, rows, columns = np.split(
-            fill, [len(self.holes), len(self.holes) + self.values.shape[0]]
+            fill, [len(self.holes), len(self.holes) + self.shape[0]]
         )
         long, short = self.lengths
         return hidden, _over(rows, long), _over(columns, short)
@@ -151,8 +189,10 @@ class Filled:
     def target(self, fill: Matrix) -> Matrix:
         """The target of a proximal step among points without means."""
         hidden, rows, columns = self._parts(fill)
-        kept = SHARED.like(self.values) if self.values.nbytes <= CLEARED else None
-        T = np.subtract(self.values, columns, out=kept)
+        small = self.kept is not None and self.nbytes <= CLEARED
+        T = SHARED.like(self.kept) if small else np.empty(self.shape)
+        for part, values in self.blocks():
+            np.subtract(values, columns, out=T[part])
         T -= rows[:, None]
         T.reshape(-1)[self.holes] = hidden
         if self.by_rows:
@@ -164,7 +204,9 @@ class Filled:
     def after(self, X: Matrix) -> tuple[Matrix, float]:
         """Return the fill of X, and G(X). X is overwritten by residuals."""
         hidden = X.reshape(-1)[self.holes]
-        R = np.subtract(self.values, X, out=X)
+        R = X
+        for part, values in self.blocks():
+            np.subtract(values, X[part], out=R[part])
         R.reshape(-1)[self.holes] = 0.0
         sums = R.sum(axis=1), R.sum(axis=0)
         rows, columns = self._solved(*sums)
@@ -188,7 +230,7 @@ class Filled:
         residuals are R.
         """
         found, count = fill.copy(), len(self.holes)
-        width = self.values.shape[1]
+        width = self.shape[1]
         for low in range(0, len(R), ROWS):
             start, stop = np.searchsorted(self.holes, [low * width, (low + ROWS) * width])
             change = left[low : low + ROWS] @ right.T

@@ -163,7 +163,8 @@ class Observed:
         """Predictions, given the entries of X."""
         if self.intercepts == "none":
             return x
-        return x + self.pattern.effects(effects.rows + effects.mean, effects.columns)
+        added = self.pattern.effects(effects.rows + effects.mean, effects.columns)
+        return np.add(x, added, out=added) if arrays.is_numpy(added) else x + added
 
     def value(self, x: Array, effects: Effects) -> float:
         """Sum of the losses, and the ridge."""
@@ -314,13 +315,26 @@ class Observed:
         """The best intercepts by that factorisation; a second solve removes rounding errors."""
         two_way = self._two_way
         assert two_way is not None
-        q = self.weights * (self.values - x)
+        q = np.subtract(self.values, x)
+        q *= self.weights
         _, rows, columns = self.pattern.margins(q, whole=False)
         effects = Effects(0.0, *two_way.solved(rows, columns))
         if accuracy >= REFINED:
             return effects
-        rest = self._margins(self.dual(x, effects), effects)
+        self._less(q, effects)
+        rest = self._margins(q, effects)
         return _moved(effects, Effects(0.0, *two_way.solved(rest.rows, rest.columns)), 1.0)
+
+    def _less(self, q: Any, effects: Effects) -> None:
+        """Subtract what intercepts add to q, which is a NumPy array, in blocks of rows."""
+        P: Any = self.pattern
+        for low in range(0, P.shape[0], ROWS):
+            starts = P.pointers[low : low + ROWS + 1]
+            part = slice(starts[0], starts[-1])
+            added = np.take(effects.columns, P.columns[part])
+            added += np.repeat(effects.rows[low : low + ROWS], np.diff(starts))
+            added *= self.weights if isinstance(self.weights, float) else self.weights[part]
+            q[part] -= added
 
     def normal(self, effects: Effects) -> Effects:
         """The same predictions with the mean of intercepts in `mean`; empty rows get 0."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import mmap
 import os
 import re
@@ -10,7 +11,7 @@ import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from functools import wraps
+from functools import cache, wraps
 from pathlib import Path
 from typing import Any, ParamSpec, TypeVar
 
@@ -23,6 +24,7 @@ T = TypeVar("T")
 
 SHARE = 0.8  # share of the available memory; the rest is for computations
 UNKNOWN = 4 << 30  # assumed if the system does not report it
+HOARDED = 1 << 25  # bytes of arrays beside which freed memory is worth giving back
 CGROUP = Path("/sys/fs/cgroup")
 MODES = ("r", "r+", "w+")  # modes of maps whose pages can be read again from the file
 # Decimal and binary units, as for disks and for memory.
@@ -99,6 +101,22 @@ def peak() -> int:
         return 0
     unit = 1 if sys.platform == "darwin" else 1024
     return unit * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+
+
+def give_back(size: int) -> None:
+    """Return freed memory to the system, after work on arrays of this many bytes.
+
+    The C library of Linux keeps freed arrays of up to 32 MiB, unless the last one that was
+    allocated is among them.
+    """
+    if size >= HOARDED and (trim := _trim()) is not None:
+        trim(0)
+
+
+@cache
+def _trim() -> Any:
+    """The function of glibc that does so; None in other systems."""
+    return getattr(ctypes.CDLL(None), "malloc_trim", None) if sys.platform == "linux" else None
 
 
 def mapping(x: Any) -> mmap.mmap | None:

@@ -19,7 +19,7 @@ from weakprox.passes import compiling
 from weakprox.problem import Problem
 from weakprox.progress import RunProgress
 from weakprox.protocols import Candidate
-from weakprox.resources.memory import budget
+from weakprox.resources.memory import budget, give_back
 from weakprox.result import Counts, Result, Status, Trace
 from weakprox.run import escalate, evaluate
 from weakprox.run.checkpoint import Checkpoint, Keeper, other_data
@@ -351,6 +351,9 @@ class Run:
     def _released(self) -> State:
         """Return the state, and keep it without its iterate, which then can be freed."""
         state, self.state = self.state, replace(self.state, latest=None)
+        if state.tools.kept:
+            state.tools.kept.clear()
+            give_back(8 * math.prod(state.problem.shape))
         return state
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Literal, NamedTuple
 
@@ -222,10 +222,12 @@ def zero_weight(loss: Completion, seed: int = 0) -> float:
     size, whole = math.sqrt(float((q * q).sum())), math.sqrt(float((data.values**2).sum()))
     if size <= EXACT * whole:
         return 0.0
+    dual = ObservedDual(data, q, ValueForm(lam=1.0), None, effects)
+    if dual.exact:  # from an array, without lists of positions
+        return ABOVE * dual.norm(rng)
     block = gaussian(rng, (data.shape[1], min(BLOCK, *data.shape)), x)
     found = triplets(data, q, block, POWERS)
-    dual = ObservedDual(data, q, ValueForm(lam=1.0), found, effects)
-    norm = min(dual.norm(rng), size)  # also if the bound cannot be proved
+    norm = min(replace(dual, found=found).norm(rng), size)  # also if it cannot be proved
     return ABOVE * max(norm, float(found.s[0]))
 
 
@@ -389,7 +391,7 @@ def filled_point(
     deadline: Deadline,
 ) -> tuple[LowRank, Effects]:
     """As `path_point`, with steps on the array of the observations."""
-    steps = FilledSteps.of(problem, rank)
+    steps, residuals = FilledSteps.of(problem, rank), None
     state = steps.begun(start, Plan(0.0, 0.0, problem.loss.smoothness))
     still = 0
     for k in range(1, STEPS + 1):
@@ -403,7 +405,12 @@ def filled_point(
             image = steps.image(state, residuals)
             residuals = None  # room for the next fill
             state = steps.advanced(state, image, k)
-    return state.V, steps.effects(state.V)
+            del image
+    V = state.V
+    if residuals is not None:
+        return V, steps.filled.effects(residuals.fill)
+    del state  # room for an array
+    return V, steps.effects(V)
 
 
 def path_trial(

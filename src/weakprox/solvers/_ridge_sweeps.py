@@ -68,7 +68,7 @@ class Side(NamedTuple):
         Each row of R, which has the residuals and zeros in the holes, is regressed on B.
         """
         rank = A.shape[1]
-        Z = np.hstack([B, np.ones((len(B), 1))]) if self.free else B
+        Z = np.hstack([B, np.ones((len(B), 1), B.dtype)]) if self.free else B
         width = Z.shape[1]
         i, j = np.tril_indices(width)
         low = np.ascontiguousarray(Z.T, np.float32)
@@ -122,7 +122,7 @@ class RidgeSweeps:
     @property
     def needed(self) -> bool:
         """Whether some row or column has so few entries that sweeps should follow steps."""
-        (m, d), (long, short) = self.filled.values.shape, self.filled.lengths
+        (m, d), (long, short) = self.filled.shape, self.filled.lengths
         least = min(float(long.min()) ** 2 / d, float(short.min()) ** 2 / m)
         return bool(least < SPARSE)
 
@@ -130,16 +130,18 @@ class RidgeSweeps:
         """How many of these singular values of targets belong to factors of a sweep."""
         return min(RANK, self.cap or RANK, int((s > level * self.cut).sum()))
 
-    def swept(self, A: Matrix, B: Matrix, R: Matrix) -> tuple[Matrix, Matrix, Matrix, Matrix]:
+    def swept(
+        self, A: Matrix, B: Matrix, R: Matrix, unit: float = 1.0
+    ) -> tuple[Matrix, Matrix, Matrix, Matrix]:
         """Return the factors after a sweep, and the steps of intercepts of rows and columns.
 
-        R contains the residuals, and is overwritten by those after the sweep.
+        R contains the residuals over the unit, and is overwritten by those after the sweep.
         """
         rows, columns = self.sides
-        rank = A.shape[1]
-        A, step, Z = rows.regressed(R, A, B, self.cut)
+        rank, ridge = A.shape[1], self.cut / unit
+        A, step, Z = rows.regressed(R, A, B, ridge)
         self._moved(R, step, Z)
-        B, other, Z = columns.regressed(R.T, B, A, self.cut)
+        B, other, Z = columns.regressed(R.T, B, A, ridge)
         self._moved(R, Z, other)
         a, b = (x[:, rank] if x.shape[1] > rank else np.zeros(len(x)) for x in (step, other))
         return A, B, a, b
@@ -154,54 +156,56 @@ class RidgeSweeps:
 
         None if no factor is strong, or if the regressions are singular to rounding.
         """
-        Y = self.filled.values
-        B, s = _leading(Y)
-        rank = min(self.strong(s), max(1, int((s > _edge(Y, s)).sum())))
+        unit, size = self.filled.unit, 0.0
+        R: Any = np.empty(self.filled.shape, np.float32)
+        for part, values in self.filled.blocks():
+            # divided in float64, as numbers of any size may be out of the range of float32
+            np.divide(values, unit, out=R[part], casting="same_kind")
+            size += float(np.vdot(values, values))
+        B, s = _leading(R)
+        edge = _edge(R.shape, max(0.0, size - float(unit * s @ (unit * s))))
+        rank = min(self.strong(unit * s), max(1, int((unit * s > edge).sum())))
         if rank == 0:
             return None
-        A, B = np.zeros((len(Y), rank)), B[:, :rank] * np.sqrt(s[:rank])
-        R = Y.copy()
+        A: Any = np.zeros((len(R), rank), np.float32)
+        B = (B[:, :rank] * np.sqrt(s[:rank])).astype(np.float32)
         try:
             for _ in range(FIRST + self.needed):
-                A, B, *_ = self.swept(A, B, R)
+                A, B, *_ = self.swept(A, B, R, unit)
                 V = _factored(A, B)
                 # some factors of an array with zeros in its holes come from the holes alone
-                rank = self.strong(V.s + self.cut, REAL)
+                rank = self.strong(unit * V.s + self.cut, REAL)
                 roots = np.sqrt(V.s)
-                A, B = V.U * roots, V.Vt.T * roots
+                A, B = (V.U * roots).astype(np.float32), (V.Vt.T * roots).astype(np.float32)
                 if rank < V.rank:
                     self._moved(R, -A[:, rank:], B[:, rank:])
                     A, B, V = A[:, :rank], B[:, :rank], V.leading(rank)
         except np.linalg.LinAlgError:
             return None
-        return V if rank else None
+        return LowRank(V.U, unit * V.s, V.Vt) if rank else None
 
 
 def _factored(A: Matrix, B: Matrix) -> LowRank:
     """A B' by its singular values."""
-    (Q, left), (P, right) = np.linalg.qr(A), np.linalg.qr(B)
+    (Q, left), (P, right) = (np.linalg.qr(F.astype(float)) for F in (A, B))
     U, s, Vt = decompositions.svd(left @ right.T)
     return LowRank(Q @ U, s, Vt @ P.T)
 
 
 def _leading(Y: Matrix) -> tuple[Matrix, Matrix]:
-    """Columns near the leading right singular vectors of Y, in float32, and its values."""
+    """Columns near the leading right singular vectors of Y in float32, and its values."""
     width = min(RANK + SPARE, Y.shape[1])
-    unit = max(float(Y.max()), -float(Y.min())) or 1.0
-    # divided in float64, as numbers of any size may be out of the range of float32
-    low = np.divide(Y, unit, out=np.empty_like(Y, np.float32), casting="same_kind")
     # any block is enough: its product with Y separates strong factors from weak ones
     B = np.random.default_rng(0).standard_normal((Y.shape[1], width), np.float32)
     for _ in range(POWERS):
-        B = np.linalg.qr(low.T @ (low @ B))[0]
-    squares, turn = decompositions.eigh(gram(low @ B))
-    return B @ turn[:, ::-1], unit * np.sqrt(np.maximum(squares[::-1], 0.0))
+        B = np.linalg.qr(Y.T @ (Y @ B))[0]
+    squares, turn = decompositions.eigh(gram(Y @ B))
+    return B @ turn[:, ::-1], np.sqrt(np.maximum(squares[::-1], 0.0))
 
 
-def _edge(Y: Matrix, s: Matrix) -> float:
-    """The largest singular value of noise of the size of what these values leave of Y."""
-    m, d = Y.shape
-    rest = max(0.0, float(np.vdot(Y, Y)) - float(s @ s))
+def _edge(shape: tuple[int, int], rest: float) -> float:
+    """The largest singular value of noise of which this is the sum of squares."""
+    m, d = shape
     return float(np.sqrt(rest / (m * d)) * (np.sqrt(m) + np.sqrt(d)))
 
 

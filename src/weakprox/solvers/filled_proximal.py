@@ -9,7 +9,8 @@ A step maps a fill (entries in the holes and intercepts) to that of the proximal
 that after a sweep of ridge regressions on its strong factors if some row or column has few
 entries (`_ridge_sweeps.py`). From a first point near the solution the rank hardly changes, the
 map is smooth, and steps have Anderson's acceleration (Walker & Ni, 2011): the next fill is the
-combination of the last ones whose residuals cancel best. Steps are lengthened by the inverse of
+combination of the last ones whose residuals cancel best, at a sample of the entries if there
+are many. Steps are lengthened by the inverse of
 the share of observed entries, which is about the share of their error that holes move by. If f
 rises, the step is repeated from the last image. The first steps from X = 0 have momentum
 instead (Beck & Teboulle, 2009), with restarts by the gradient (O'Donoghue & Candes, 2015).
@@ -19,6 +20,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -36,6 +38,7 @@ from weakprox.losses.observed import Effects
 from weakprox.passes import ValueForm
 from weakprox.problem import Problem
 from weakprox.protocols import Candidate, DualPoint
+from weakprox.resources.memory import give_back
 from weakprox.solvers._gap_driven import STRETCH, GapDriven, Plan, TooWide
 from weakprox.solvers._ridge_sweeps import RidgeSweeps
 from weakprox.solvers.base import Tools
@@ -55,6 +58,7 @@ LATEST = 16  # most steps between estimates of the gap
 REACH, SWEPT = 0.1, 0.05  # first guesses of `Memory.reach`: without sweeps, and with them
 EAGER = 0.25  # share of the last reach that the next one may be
 PIECE = 1 << 15  # entries of a fill that are processed at once
+SAMPLED = 1 << 15  # entries of a fill that determine how steps are combined
 ROUNDING = 1e-9  # of f: what rounding may add to it in a sweep
 
 
@@ -64,14 +68,14 @@ class Memory:
 
     V: LowRank
     fill: Array  # at which the next step is made
-    image: Array  # of the last step: the fill of V, or that after a sweep
+    image: Array  # of the last step: the fill of V, or that after a sweep, moved on
     parameters: Plan
     rank: int = 0
     momentum: float = 1.0  # zero if the first point was near the solution
-    residuals: tuple[Array, ...] = ()  # differences of residuals of steps, over `Filled.unit`
-    images: tuple[Array, ...] = ()  # differences of images, moved on by the relaxation
+    residuals: tuple[Array, ...] = ()  # differences of `rest`, over `Filled.unit`
+    images: tuple[Array, ...] = ()  # differences of images, likewise
     squares: Array | None = None  # inner products of the former
-    rest: Array | None = None  # residual of the last step
+    rest: Array | None = None  # residual of the last step, at some entries if there are many
     block: Array | None = None  # of the next decomposition; None if it must be complete
     strict: bool = False  # whether blocks beside large values have failed to help
     epoch: int = 0
@@ -90,6 +94,10 @@ class Memory:
         """The point."""
         return self.V
 
+    def forgotten(self) -> Memory:
+        """The state without the steps before."""
+        return replace(self, residuals=(), images=(), squares=None, rest=None)
+
 
 @dataclass(frozen=True)
 class FilledProximal(GapDriven):
@@ -97,10 +105,10 @@ class FilledProximal(GapDriven):
 
     G is a `Completion` with squared errors, each entry observed once at most and a quarter of
     them at least, without weights, scaling or ridge. R is zero, and h is `NuclearNorm` or
-    `NuclearBall`. The shorter side of X has at most 2000 entries. Memory is that of about 15
-    arrays of the size of X. It is the default for such problems if few decompositions of an
-    array cost less than many products with a sparse matrix: unless the shorter side is long.
-    `FactoredProximal` takes over if the gap falls slowly.
+    `NuclearBall`. The shorter side of X has at most 2000 entries. Memory is that of at most
+    about 12 arrays of the size of X. It is the default for such problems if few
+    decompositions of an array cost less than many products with a sparse matrix: unless the
+    shorter side is long. `FactoredProximal` takes over if the gap falls slowly.
 
     Parameters
     ----------
@@ -172,15 +180,18 @@ class FilledProximal(GapDriven):
             dual: Any = None
             accepted, still = residuals is not None, before - state.last <= aim
             if residuals is not None and still and steps.due(state, k, aim):
-                state, residuals, dual = steps.judged(state, residuals, k, aim)
-                if dual is not None:
-                    residuals = None  # room for the proof
+                state, residuals, norm = steps.judged(state, residuals, k, aim)
+                if norm is not None:
+                    state = state.forgotten()  # room for the proof
+                    give_back(steps.filled.nbytes)
+                    dual, residuals = steps.dual(residuals, norm), None
             gap = state.gap if state.tried == k else math.nan
             tools.tick(_candidate(state, k, dual, gap))
             if accepted:
                 image = steps.image(state, residuals or steps.residuals(state))
                 residuals = None  # room for the next fill
                 state = steps.advanced(state, image, k)
+                del image
         if self.stalled(state) >= SLOW and not state.cut:
             del tools.kept["filled"]
             raise TooWide
@@ -188,7 +199,10 @@ class FilledProximal(GapDriven):
 
 
 class Residuals(NamedTuple):
-    """Residuals of a point, without intercepts unless they are `fitted`, and its fill."""
+    """Residuals of a point without intercepts, and its fill.
+
+    If they are `fitted`, those with the best intercepts times the weight: the dual point.
+    """
 
     R: Array
     fill: Array
@@ -222,7 +236,7 @@ class Steps:
         if V is None and self.sweeps is not None:
             V = self.sweeps.first_point()
         if V is None:
-            zero = LowRank.zero(filled.data.shape, filled.values)
+            zero = LowRank.zero(filled.data.shape, filled.data.values)
             return Memory(zero, filled.empty(), filled.empty(), plan)
         fill, smooth = filled.after(V.dense())
         f, V = smooth + self._h(V.s), filled.point(V)
@@ -242,6 +256,7 @@ class Steps:
         The next fill is left to `image` and `advanced`, unless the point was rejected.
         """
         filled = self.filled
+        give_back(filled.nbytes)
         T = filled.target(state.fill)
         left, s, right, block, cut = self.proximal(T, state)
         fill, smooth = filled.after(multiply(left, right.T, T))  # the target is done with
@@ -251,8 +266,7 @@ class Steps:
         found: dict[str, Any] = {"block": block, "rank": V.rank, "done": k, "cut": cut}
         if state.rest is not None and f > state.last * (1.0 + 4.0 * DOUBLE):
             # the combination was a bad one: the next step is made from the last image
-            forgotten: dict[str, Any] = {"residuals": (), "images": (), "squares": None}
-            return replace(state, **found, **forgotten, rest=None, fill=state.image), None
+            return replace(state.forgotten(), **found, fill=state.image), None
         size = 0.0
         if not self._rises(state, k):
             size = _distance(fill, state.fill) * float(s.sum())
@@ -273,7 +287,7 @@ class Steps:
     def advanced(self, state: Memory, image: Array, k: int) -> Memory:
         """The state with the fill at which the next step is made."""
         next_fill = self._with_momentum if self._rises(state, k) else self._combined
-        return replace(state, **next_fill(state, image), image=image)
+        return replace(state, **next_fill(state, image))
 
     def _strong(self, s: Any) -> int:
         """Number of factors that a sweep moves after a step, given the values of the point."""
@@ -292,6 +306,8 @@ class Steps:
         A, B = V.U[:, :strong] * roots, V.Vt[:strong].T * roots
         if not residuals.fitted:
             R = filled.residual(R, residuals.fill)
+        elif filled.weight != 1.0:
+            R /= filled.weight
         before = 0.5 * filled.weight * float(np.vdot(R, R)) + self._h(s)
         try:
             left, right, rows, columns = self.sweeps.swept(A, B, R)
@@ -311,39 +327,40 @@ class Steps:
         if float(np.vdot(state.fill - image, moved)) > 0.0:
             ahead = 1.0
         b = (ahead - 1.0) / (0.5 * (1.0 + math.sqrt(1.0 + 4.0 * ahead**2)))
-        return {"fill": image + b * moved, "momentum": ahead}
+        return {"fill": image + b * moved, "image": image, "momentum": ahead}
 
     def _combined(self, state: Memory, image: Any) -> dict[str, Any]:
         """The combination of the last images whose residuals cancel best."""
-        rest = image - state.fill
-        beyond = self._relaxation - 1.0
-        fill = np.multiply(rest, beyond)
-        fill += image
+        unit, moved = self.filled.unit, image - state.fill
+        rest = moved[self.sample]
+        moved *= self._relaxation - 1.0
+        moved += image
+        found = {"fill": moved, "image": moved, "rest": rest}
         if state.rest is None:
-            return {"fill": fill, "rest": rest}
-        unit = self.filled.unit
-        residuals = (*state.residuals, _short(unit, (rest, 1.0), (state.rest, -1.0)))
-        terms = (fill, 1.0), (state.image, -1.0), (state.rest, -beyond)
-        residuals, images = residuals[-HISTORY:], (*state.images, _short(unit, *terms))
-        images = images[-HISTORY:]
+            return found
+        residuals = (*state.residuals, _short(unit, rest, state.rest))[-HISTORY:]
+        images = (*state.images, _short(unit, moved, state.image))[-HISTORY:]
         n = len(residuals)
         G = np.zeros((n, n))
         if state.squares is not None:
             G[: n - 1, : n - 1] = state.squares[1 - n :, 1 - n :] if n > 1 else 0.0
         G[n - 1] = G[:, n - 1] = [float(np.vdot(one, residuals[-1])) for one in residuals]
-        short = _short(unit, (rest, 1.0))
+        short = np.divide(rest, unit).astype(np.float32)
         across = np.array([float(np.vdot(one, short)) for one in residuals])
         weights = unit * lstsq(G + DAMPED * np.trace(G) * np.eye(n), across)
+        fill = moved.copy()
         for part in _pieces(fill):
             for weight, one in zip(weights.tolist(), images, strict=True):
                 fill[part] -= weight * one[part]
-        return {
-            "fill": fill,
-            "rest": rest,
-            "residuals": residuals,
-            "images": images,
-            "squares": G,
-        }
+        return found | {"fill": fill, "residuals": residuals, "images": images, "squares": G}
+
+    @cached_property
+    def sample(self) -> Any:
+        """The entries of a fill whose residuals are compared: few weights follow from them."""
+        size = len(self.filled.holes) + sum(self.filled.shape)
+        if size <= 2 * SAMPLED:
+            return np.arange(size)
+        return np.sort(np.random.default_rng(0).integers(0, size, SAMPLED))
 
     @property
     def _relaxation(self) -> float:
@@ -391,14 +408,14 @@ class Steps:
 
     def judged(
         self, state: Memory, residuals: Residuals, k: int, aim: float
-    ) -> tuple[Memory, Residuals, ObservedDual | None]:
-        """Return the state with the gap of its dual point, residuals, and that at the aim.
+    ) -> tuple[Memory, Residuals, float | None]:
+        """Return the state with the gap of its dual point, that, and its norm at the aim.
 
-        The residuals are overwritten by those with the best intercepts.
+        The residuals are overwritten by the dual point.
         """
         filled = self.filled
         q = filled.dual(filled.residual(residuals.R, residuals.fill))
-        along = float(np.vdot(q, filled.values))
+        along = sum(float(np.vdot(q[part], values)) for part, values in filled.blocks())
         square = float(np.vdot(q, q)) / filled.weight
         norm = whole_norm(q)
         sums = Sums(0.5 * square, along - square, square)
@@ -406,15 +423,15 @@ class Steps:
         reach = gap / state.size if state.size > 0.0 else state.reach
         progress = k if gap < 0.99 * state.gap else state.progress
         least, strict = min(gap, state.gap), state.strict or (k > SETTLED and gap >= state.gap)
-        dual = None
-        if gap <= aim:
-            effects = filled.effects(residuals.fill)
-            dual = ObservedDual(filled.data, filled.entries(q), self.form, None, effects, norm)
         after: dict[str, Any] = {"reach": reach, "progress": progress, "strict": strict}
-        if filled.weight != 1.0:
-            q /= filled.weight
         done = replace(state, gap=least, tried=k, **after)
-        return done, Residuals(q, residuals.fill, fitted=True), dual
+        return done, Residuals(q, residuals.fill, fitted=True), norm if gap <= aim else None
+
+    def dual(self, residuals: Residuals, norm: float) -> ObservedDual:
+        """The dual point over these residuals, whose norm is known, at the observations."""
+        filled = self.filled
+        q, effects = filled.entries(residuals.R), filled.effects(residuals.fill)
+        return ObservedDual(filled.data, q, self.form, None, effects, norm)
 
     def due(self, state: Memory, k: int, aim: float) -> bool:
         """Whether the gap is likely to be the aim, or has not been estimated for long.
@@ -454,13 +471,11 @@ def _pieces(x: Any) -> list[slice]:
     return [slice(low, low + PIECE) for low in range(0, len(x), PIECE)]
 
 
-def _short(unit: float, *terms: tuple[Any, float]) -> Any:
-    """A sum of multiples of vectors over a unit in float32: enough, in half of the memory."""
-    first = terms[0][0]
-    found = np.empty(len(first), np.float32)
-    for part in _pieces(first):
-        total = sum(x[part] * factor for x, factor in terms)
-        found[part] = np.divide(total, unit)  # in float64: any size is allowed
+def _short(unit: float, x: Any, y: Any) -> Any:
+    """The difference of two vectors over a unit in float32: enough, in half of the memory."""
+    found = np.empty(len(x), np.float32)
+    for part in _pieces(x):
+        found[part] = np.divide(x[part] - y[part], unit)  # in float64: any size is allowed
     return found
 
 

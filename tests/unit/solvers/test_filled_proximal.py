@@ -1,5 +1,6 @@
 """FilledProximal: optima of another solver, proofs that hold, and runs that go on."""
 
+import sys
 from types import SimpleNamespace
 
 import numpy as np
@@ -8,7 +9,7 @@ import pytest
 import weakprox as wp
 from weakprox.certificates.observed import ObservedDual, whole_norm
 from weakprox.linalg import LowRank
-from weakprox.losses import Completion
+from weakprox.losses import Completion, filled
 from weakprox.losses.filled import Filled
 from weakprox.solvers import FactoredProximal, FilledProximal, filled_proximal
 from weakprox.solvers.filled_proximal import Steps
@@ -94,7 +95,11 @@ def test_another_method_takes_over_where_the_gap_falls_slowly():
     assert capped.rank == 1
 
 
-def test_resumed_runs_end_at_the_same_bits(tmp_path):
+@pytest.mark.parametrize("large", [False, True])
+def test_resumed_runs_end_at_the_same_bits(large, tmp_path, monkeypatch):
+    if large:
+        monkeypatch.setattr(filled, "CLEARED", 0)
+        monkeypatch.setattr(filled_proximal, "SAMPLED", 60)
     given, path = problem(lam=0.7), tmp_path / "run.safetensors"
     whole = wp.minimize(given, tol=1e-9)
     options = {"tol": 1e-9, "checkpoint_every": 0.0}
@@ -264,6 +269,49 @@ def test_fills_after_a_change_of_the_point():
     assert np.allclose(mine.columns, theirs.columns)
     count = len(filled.holes)
     assert np.allclose(found[:count], wanted[:count])
+
+
+@pytest.mark.parametrize("intercepts", ["none", "rows", "columns", "both"])
+@pytest.mark.parametrize("shape", [(300, 17), (17, 300)])
+def test_values_of_large_arrays_are_made_in_blocks(shape, intercepts, monkeypatch):
+    given = problem(shape, intercepts=intercepts)
+    small = Filled.of(given.observed)
+    result = wp.minimize(given, FilledProximal(), tol=1e-6)
+    monkeypatch.setattr(filled, "CLEARED", 0)
+    large = Filled.of(given.observed)
+    assert (large.kept is None) == (not large.turned)
+    assert np.allclose(large.values, small.values, rtol=0.0, atol=1e-12)
+    assert not large.values.reshape(-1)[large.holes].any()
+    assert large.unit == pytest.approx(small.unit)
+    other = wp.minimize(given, FilledProximal(), tol=1e-6)
+    assert other.certified
+    assert other.value == pytest.approx(result.value, rel=1e-9)
+
+
+@pytest.mark.parametrize("share", [0.55, 0.9])
+def test_a_sample_of_residuals_combines_steps_as_well(share, monkeypatch):
+    given = problem((120, 60), share=share, lam=6.0)
+    whole = wp.minimize(given, tol=1e-8)
+    monkeypatch.setattr(filled_proximal, "SAMPLED", 150)
+    assert len(Steps.of(given, None).sample) == 150
+    found = wp.minimize(given, tol=1e-8)
+    assert found.certified
+    assert found.counts.svds <= whole.counts.svds + 4
+
+
+def test_steps_before_a_proof_are_forgotten(monkeypatch):
+    """They take most of the memory."""
+    given, seen = problem((120, 60), share=0.55, lam=6.0), []
+    dual = Steps.dual
+
+    def watched(self, residuals, norm):
+        state = sys._getframe(1).f_locals["state"]
+        seen.append((state.residuals, state.images, state.rest))
+        return dual(self, residuals, norm)
+
+    monkeypatch.setattr(Steps, "dual", watched)
+    assert wp.minimize(given, tol=1e-6).certified
+    assert seen == [((), (), None)]
 
 
 def test_a_run_goes_on_after_a_proof_that_falls_short(monkeypatch):
