@@ -42,7 +42,7 @@ def test_leading_values_converge_first(rng):
     exact = exact[np.argsort(-np.abs(exact))]
     space, _ = space_of(A, rng)
     space.extend(96)
-    assert space.ritz()[0][:5] == pytest.approx(exact[:5], rel=1e-6)
+    assert space.ritz()[0][:5] == pytest.approx(exact[:5], rel=1e-4)
     space.extend(120)
     assert space.complete
     values, _, residuals = space.ritz()
