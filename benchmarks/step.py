@@ -22,6 +22,7 @@ import numpy as np
 
 import weakprox as wp
 from weakprox.linalg._thin_svd import OVERSAMPLE
+from weakprox.linalg.arrays import SHARED
 from weakprox.linalg.threads import one_thread
 from weakprox.metering import Budget, Meter
 from weakprox.passes import compiling
@@ -128,18 +129,23 @@ def measure_spread(processes: int = 11) -> None:
 
 def measure_memory(d: int = 1000, r: int = 10) -> None:
     """Print the peak of a whole run in units of one m x d array, the data included."""
-    array = d * d * 8
+
+    def run(M, tau, size):
+        problem = wp.Problem(
+            wp.losses.Denoising(M), wp.penalties.L1(2.0), wp.spectral.NuclearBall(tau)
+        )
+        solver = wp.SVRGCG(rank=r, mu=0.01 * size / d**2, inner=10, epochs=2)
+        wp.minimize(problem, solver, eps=0.01 * size, stop_when_certified=False)
+
+    run(*instance(d, r))  # loads libraries, which are not memory of a run
+    SHARED.trim(0)
     tracemalloc.start()
     M, tau, size = instance(d, r)
     held = M.nbytes
     tracemalloc.reset_peak()
     base = tracemalloc.get_traced_memory()[0] - held
-    problem = wp.Problem(
-        wp.losses.Denoising(M), wp.penalties.L1(2.0), wp.spectral.NuclearBall(tau)
-    )
-    solver = wp.SVRGCG(rank=r, mu=0.01 * size / d**2, inner=10, epochs=2)
-    wp.minimize(problem, solver, eps=0.01 * size, stop_when_certified=False)
-    peak = (tracemalloc.get_traced_memory()[1] - base) / array
+    run(M, tau, size)
+    peak = (tracemalloc.get_traced_memory()[1] - base) / (8.0 * d * d)
     tracemalloc.stop()
     print(f"peak memory of a run, d = {d}: {peak:.2f} m x d arrays, M included (bar: 5)")
 
