@@ -298,6 +298,9 @@ def prove(state: State, candidate: Candidate, *, ending: bool = False) -> State:
     if state.tracker.attempts > 1 and least <= THOROUGH:
         rank = least  # bounds on what a truncated SVD leaves out were not enough
     X = candidate.X if at is None else at
+    scratch = candidate.scratch
+    if scratch is None and not problem.elsewhere:
+        scratch = state.tools.arena.like(problem.loss.reference, problem.shape)
     bound, rests_on = lower_bound(
         problem,
         X.dense() if isinstance(X, LowRank) else X,
@@ -306,7 +309,7 @@ def prove(state: State, candidate: Candidate, *, ending: bool = False) -> State:
         rng=rng,
         accuracy=0.01 * aim_of(state),
         reached=state.tracker.best_value,
-        scratch=candidate.scratch,
+        scratch=scratch,
     )
     return _bounded(state, bound, rests_on, Evidence(problem, dual, X, bound))
 

@@ -1,5 +1,6 @@
 """SVRGCG: the algorithm box replayed by hand, its settings, and its two answers."""
 
+import tracemalloc
 from types import SimpleNamespace
 
 import numpy as np
@@ -7,6 +8,7 @@ import pytest
 from registry import MATRICES, MEASURED, NOISY, SHAPE, numbers
 
 import weakprox as wp
+from weakprox.linalg.arrays import SHARED
 from weakprox.linalg.simplex import project_capped
 from weakprox.losses import Denoising, Sensing
 from weakprox.metering import Budget, Meter
@@ -277,3 +279,24 @@ def test_an_oracle_within_half_of_delta_costs_nothing(delta, excess):
     """The other half is what omitted triplets may cost, by the factor of the theorem."""
     memory = SimpleNamespace(parameters=SimpleNamespace(alpha=0.5, delta=0.8), delta=delta)
     assert wp.SVRGCG().oracle_excess(memory) == pytest.approx(excess)
+
+
+def test_a_run_holds_few_arrays_beside_the_data():
+    """The iterate, its checkpoint, and a target, whose array serves the proof, too."""
+    d = 800
+    M = np.random.default_rng(0).standard_normal((d, d))
+    problem = wp.Problem(Denoising(M), L1(0.5), NuclearBall(50.0))
+
+    def run():
+        solver = wp.SVRGCG(rank=2, mu=0.1, inner=4, epochs=3)
+        wp.minimize(problem, solver, eps=1e-3, stop_when_certified=False, progress=False)
+
+    run()  # loads libraries
+    SHARED.trim(0)
+    tracemalloc.start()
+    try:
+        run()
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak < 4.1 * M.nbytes

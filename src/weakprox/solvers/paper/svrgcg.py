@@ -221,7 +221,7 @@ class SVRGCG(Settings):
 
         snapshot = self._snapshot(tools.loss, memory.X, rng, k_s)
         X, V, h, basis = memory.X * 1.0, memory.V, memory.h_bound, memory.basis
-        delta, A = memory.delta, None  # one array serves all targets of the epoch
+        delta, A = memory.delta, tools.arena.like(X)  # which serves all targets of the epoch
         for t in range(1, steps + 1):
             eta = self._step_size(p.eta, s, t)
             k_t = int(scheduled(self.k_t, p.k_t, s, t))
