@@ -4,7 +4,9 @@ Kernels are replaced by the formulas they are tested against, or interpreted (`m
 test-kernels`); what is queued, sent, waited for and decided is the engine's own.
 """
 
+import gc
 import os
+import weakref
 from collections import Counter, defaultdict
 from dataclasses import replace
 from types import SimpleNamespace
@@ -294,3 +296,32 @@ def test_proofs_are_those_of_the_plain_engine(done):
         assert ours == pytest.approx(theirs, rel=1e-9, abs=1e-9, nan_ok=True)
     assert isinstance(one.look(found, some[:12], k), Sums)
     assert min(done[name] for name in ("look", "tail", "more_tail", "squares")) >= 1
+
+
+def test_launches_that_cannot_be_recorded_go_on_without(done, monkeypatch):
+    """Recording needs memory of its own, which a device may lack."""
+    problem, tried = instance(), []
+
+    def refused(queue, name):
+        tried.append(name)
+        raise torch.OutOfMemoryError("no memory for a graph")
+
+    plain = run(problem, monkeypatch, on_device=True, tol=1e-6)
+    monkeypatch.setattr(Queue, "_record", refused)
+    monkeypatch.setattr(device_engine, "_records", lambda *_: True)
+    found = run(problem, monkeypatch, on_device=True, tol=1e-6)
+    assert len(tried) == 1
+    assert found.certified
+    assert torch.equal(found.X, plain.X)
+
+
+def test_engines_are_freed_at_once(done):
+    """Memory of a device must not wait for the collection of cycles."""
+    one, found = started(np.logspace(0, -1, FIRST))
+    alive = weakref.ref(one)
+    gc.disable()
+    try:
+        del one, found
+        assert alive() is None
+    finally:
+        gc.enable()

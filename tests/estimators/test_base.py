@@ -5,7 +5,9 @@ from functools import partial
 
 import numpy as np
 import pandas as pd
+import pyarrow
 import pytest
+import scipy.sparse
 import sklearn
 from selection._signals import sparse_low_rank
 from sklearn.base import clone
@@ -18,6 +20,8 @@ from weakprox import (
     HawkesInfectivity,
     InputError,
     LinkPredictor,
+    MatrixCompletion,
+    RobustPCA,
     SparseLowRank,
     SparseLowRankCovariance,
     SparseLowRankCV,
@@ -304,3 +308,23 @@ def test_warnings_point_at_the_call(method):
     with pytest.warns(ConvergenceWarning, match="out of time") as caught:
         getattr(model, method)(M)
     assert caught[0].filename == __file__
+
+
+def test_messages_about_x_and_y_name_the_fault():
+    """Other faults than missing responses are not hidden behind them."""
+    X = np.random.default_rng(0).standard_normal((30, 12))
+    with pytest.raises(TypeError, match="Sparse data was passed for y"):
+        TraceRegression(shape=(3, 4)).fit(X, scipy.sparse.csr_matrix(X[:, :1]))
+    with pytest.raises(InputError, match="X: got the text 'a'"):
+        RobustPCA().fit([["a", "b"], ["c", "d"]], [None, "x"])
+    with pytest.raises(ValueError, match="2-dimensional container"):
+        LinkPredictor().fit(pd.Series([1.0, 2.0]))
+
+
+def test_columns_of_arrow_tables_have_names():
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame({"u": rng.integers(0, 8, 60), "v": rng.integers(0, 7, 60)})
+    frame["r"] = rng.standard_normal(60)
+    model = MatrixCompletion(lam=1.0).fit(frame, row="u", col="v", value="r")
+    swapped = pyarrow.table({"v": [3, 4], "u": [1, 2]})
+    np.testing.assert_array_equal(model.predict(swapped), model.predict([1, 2], [3, 4]))

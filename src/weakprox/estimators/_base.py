@@ -260,9 +260,6 @@ def _hints(data: dict[str, Any]) -> Iterator[None]:
         if dates or isinstance(refusal, np.exceptions.DTypePromotionError):
             given = "dates or durations among numbers"
             raise InputError("X", given, "numbers, such as days since a date") from None
-        if _lacks_some(data.get("y")):
-            wanted = "one in every row; leave out the rows without a response"
-            raise InputError("y", "missing entries", wanted) from None
         if "inhomogeneous shape" in said:
             name = "y" if _is_ragged(data.get("y")) and not _is_ragged(data.get("X")) else "X"
             given = "lists of different lengths"
@@ -270,6 +267,9 @@ def _hints(data: dict[str, Any]) -> Iterator[None]:
         if said.startswith("Input y contains NaN"):
             wanted = "finite numbers; leave out the rows without a response"
             raise InputError("y", "NaN", wanted) from None
+        if _lacks_some(data.get("y")) and not _has_text(data.get("X")):
+            wanted = "one in every row; leave out the rows without a response"
+            raise InputError("y", "missing entries", wanted) from None
         if said.startswith("Input X contains NaN"):
             wanted = (
                 "finite numbers; SparseLowRankImputer fills the missing entries of a table, "
@@ -313,6 +313,8 @@ def _is_missing(one: Any) -> bool:
         return one is None or bool(one != one)
     except TypeError:  # pandas.NA is neither equal nor different
         return True
+    except ValueError:  # an array or a sparse matrix
+        return False
 
 
 def _has_text(given: Any) -> bool:

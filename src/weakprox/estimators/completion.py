@@ -389,8 +389,8 @@ class MatrixCompletion(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Certif
             values if `clip` is set.
         """
         check_is_fitted(self)
-        named = cols is None and set(self._pair_names) <= set(getattr(rows, "columns", ()))
-        if named:
+        names = getattr(rows, "column_names", getattr(rows, "columns", ()))  # Arrow's, pandas'
+        if cols is None and set(self._pair_names) <= set(names):
             rows, cols = (rows[name].to_numpy() for name in self._pair_names)
         row, column = read_pairs(rows, cols, self._row_ids, self._column_ids)
         known = (row >= 0) & (column >= 0)

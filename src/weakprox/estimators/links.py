@@ -395,7 +395,7 @@ def _check_no_pairs(X: Any) -> None:
 
 def _check_one_order(X: Any) -> None:
     """Raise if a frame has the same nodes in its rows and columns, in different orders."""
-    if not hasattr(X, "iloc") or X.index.equals(X.columns):
+    if not (hasattr(X, "iloc") and hasattr(X, "columns")) or X.index.equals(X.columns):
         return
     if len(X) == len(X.columns) and set(X.index) == set(X.columns):
         given = "a frame whose rows have the nodes of the columns in another order"

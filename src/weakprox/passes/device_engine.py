@@ -94,7 +94,6 @@ class DeviceEngine(Engine):
         self._own: Ritz | None = None
         self._queues: dict[int, Queue] = {}
         self._recorded, self._groups = recorded, groups
-        self.ritz = self._refined
         self.use(FIRST)
 
     def use(self, width: int) -> None:
@@ -118,7 +117,7 @@ class DeviceEngine(Engine):
 
     def begin(self, k: Step, block: Array, powers: int) -> Ritz:
         if k.grouped:
-            return super().begin(k, block, powers)
+            return self.adopt(super().begin(k, block, powers))
         self.queue.V.copy_(block)
         self.queue.sent[3 * FIRST :] = (*k, 1.0)
         self.queue.do("begin", wait=False)
@@ -126,7 +125,7 @@ class DeviceEngine(Engine):
             self.queue.do("again", wait=False)
         self.queue.do("span")
         found = self._found() if self.queue.told[self.queue.pivot] > DEPENDENT else None
-        return super().begin(k, block, powers) if found is None else found
+        return found or self.adopt(super().begin(k, block, powers))
 
     def advance(
         self, X: LowRank | None, values: Vector, k: Step, change: float, near: Ritz, powers: int
@@ -205,8 +204,8 @@ class DeviceEngine(Engine):
     def kept(self) -> Array:
         return self.z.clone() if self._recorded else self.z
 
-    def _refined(self, block: Array, product: Array | None = None, powers: int = 1) -> Ritz:
-        return self.adopt(refined(self.products, block, product, powers))
+    def ritz(self, block: Array, product: Array | None = None, powers: int = 1) -> Ritz:
+        return self.adopt(super().ritz(block, product, powers))
 
     def own(self, found: Ritz) -> Ritz:
         return Ritz(found.U.clone(), found.s, found.V.clone(), found.exact)

@@ -81,7 +81,10 @@ class Queue:
         """Queue some work, and wait for it if asked to."""
         graph = self.graphs.get(name)
         if graph is None and self.recorded and self._done[name] >= OFTEN:
-            graph = self.graphs[name] = self._record(name)
+            try:
+                graph = self.graphs[name] = self._record(name)
+            except RuntimeError:  # such as too little memory: launches go on without graphs
+                self.recorded = False
         if graph is None:
             getattr(self, f"_enqueue_{name}")()
         else:

@@ -120,10 +120,11 @@ class Engine:
         self.C, self.z, self.symmetric = C, z, symmetric
         self._passes, self.eps, self._cast = passes_for(z, C), eps_of(z), namespace(z).astype
         self.products = products_for(z, self._passes)
-        # ritz(block, product=None, powers=1): triplets or eigenpairs of z from a block;
-        # `product` is z times it, if known
-        decomposed = eigenpairs if symmetric else refined
-        self.ritz: Callable[..., Ritz] = partial(decomposed, self.products)
+        self._decompose = partial(eigenpairs if symmetric else refined, self.products)
+
+    def ritz(self, block: Array, product: Array | None = None, powers: int = 1) -> Ritz:
+        """Triplets or eigenpairs of z from a block; `product` is z times it, if known."""
+        return self._decompose(block, product, powers)
 
     def in_float64(self, found: Ritz) -> Ritz:
         """The triplets recomputed with products in float64."""
@@ -134,7 +135,7 @@ class Engine:
     def begin(self, k: Step, block: Array, powers: int) -> Ritz:
         """The first target, and its triplets from a random block."""
         product = self._passes.first(self.C, self.z, k, block)
-        return self.ritz(block, product, powers)
+        return self._decompose(block, product, powers)
 
     def advance(
         self, X: LowRank | None, values: Vector, k: Step, change: float, near: Ritz, powers: int

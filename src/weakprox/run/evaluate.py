@@ -241,7 +241,7 @@ def _bounded(
     tracker, reached = state.tracker, state.tracker.best_value
     if not math.isfinite(lower):
         return state
-    if _contradictory(lower, reached, eps_of(state.problem.loss.reference)):
+    if _contradictory(lower, reached, state.problem.loss.reference):
         return state
     kept = state.evidence
     # a resumed run knows the last bound but not its evidence
@@ -252,9 +252,11 @@ def _bounded(
     return replace(state, tracker=tracker, evidence=kept)
 
 
-def _contradictory(lower: float, reached: float, unit: float) -> bool:
-    """Whether a bound exceeds a value by more than rounding errors of this unit."""
-    return lower > reached + 256 * unit * (abs(reached) + abs(lower))
+def _contradictory(lower: float, reached: float, like: Array) -> bool:
+    """Whether a bound exceeds a value by more than rounding errors in this dtype."""
+    if not lower > reached:
+        return False
+    return lower > reached + 256 * eps_of(like) * (abs(reached) + abs(lower))
 
 
 def prove(state: State, candidate: Candidate, *, ending: bool = False) -> State:
@@ -299,7 +301,7 @@ def prove(state: State, candidate: Candidate, *, ending: bool = False) -> State:
         rank = least  # bounds on what a truncated SVD leaves out were not enough
     X = candidate.X if at is None else at
     scratch = candidate.scratch
-    if scratch is None and not problem.elsewhere:
+    if scratch is None and problem.of_loss.grad_into is not None and not problem.elsewhere:
         scratch = state.tools.arena.like(problem.loss.reference, problem.shape)
     bound, rests_on = lower_bound(
         problem,
@@ -344,7 +346,7 @@ def finish(state: State, status: Status) -> Result:
         if settings.tol and eps > settings.tol * abs(value) and _diverged(problem, value):
             eps = settings.tol * abs(value)  # the size of such a point means nothing
         tracker = replace(state.tracker, best_value=value)
-        if _contradictory(tracker.lower, value + rounding, eps_of(fixed.reference)):
+        if _contradictory(tracker.lower, value + rounding, fixed.reference):
             # passes and methods of a term of the user's disagree
             tracker, state = replace(tracker, lower=-math.inf), replace(state, evidence=None)
         state = replace(state, tracker=tracker)

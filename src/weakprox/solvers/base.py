@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, is_dataclass
+from dataclasses import dataclass, field, is_dataclass
 from functools import cache, cached_property
 from typing import Any, ClassVar, Literal, TypeVar
 
@@ -139,6 +139,8 @@ class Tools:
     choose: Callable[[Problem, int | None], Method]
     arena: Arena = SHARED
     tol: float = 0.0
+    # objects that a method computes from the data once and needs in every step
+    kept: dict[str, Any] = field(init=False, default_factory=dict)
 
     @cached_property
     def loss(self) -> MeteredLoss:
@@ -149,11 +151,6 @@ class Tools:
     def spectral(self) -> MeteredSpectral:
         """The spectral term, with its calls counted."""
         return MeteredSpectral(self.problem.spectral, self.meter)
-
-    @cached_property
-    def kept(self) -> dict[str, Any]:
-        """Objects that a method computes from the data once and needs in every step."""
-        return {}
 
     def accuracy(self, value: float, guess: float = 0.0, size: float = 0.0) -> float:
         """Return the accuracy to aim at if f has this value, or this guess while unknown.
