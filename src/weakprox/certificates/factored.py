@@ -16,18 +16,24 @@ most that of (a, r; r, t), r = |(I - VV') z V| and t = |(I - VV') z (I - VV')|.
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
 from dataclasses import dataclass, field
 
 import numpy as np
 
-from weakprox.linalg.simplex import ValueForm
+from weakprox.linalg.lowrank import LowRank
+from weakprox.linalg.simplex import ValueForm, rounded_on_host
 from weakprox.passes.engine import Engine
 from weakprox.passes.reference import Step, Sums
 from weakprox.passes.ritz import Ritz, Vector
 
 DOUBLE = float(np.finfo(float).eps)
-LEVELS = (1e-6, 1e-5, 1e-4)  # relative distances from it that a factorisation may prove
-CLOSE = 1e-5  # relative distance from the least possible norm at which to stop
+# Relative distances from the least possible norm: those that a factorisation may prove, those
+# that may suffice for a proof, and the one at which to stop.
+LEVELS = (1e-6, 1e-5, 1e-4)
+EXCESSES = tuple(1e-6 * 2.0**k for k in range(20))
+CLOSE = 1e-5
+WITHIN = 0.95  # share of the requested gap that a proof aims at
 SKEW = 1e-6  # largest distance from orthonormal vectors that allows a conclusion
 
 
@@ -36,35 +42,62 @@ class FactoredDual:
     """Dual points of a step at the proximal point of z in the span of its Ritz vectors.
 
     All numbers are in float64, whatever the dtype of z. It reads z, which must not change.
+    `point` is that proximal point in the dtype of z, with `rank` triplets (all if None).
     """
 
     engine: Engine
     found: Ritz
     k: Step
     form: ValueForm
+    rank: int | None = None
     # the same triplets and some more that X lacks: they make the rest of z smaller
     more: Ritz | None = None
     thorough: bool = False  # whether a Cholesky factorisation is affordable
+    aim: float = 0.0  # gap that suffices; if 0, the bound is as large as possible
 
     exact: Ritz = field(init=False)  # the triplets in float64, recomputed if necessary
     values: Vector = field(init=False)  # of the proximal point of z in that span
     sums: Sums = field(init=False)  # all sums at that point
+    kept: Vector = field(init=False)  # the singular values of `point`
+    point: LowRank = field(init=False)
 
     def __post_init__(self) -> None:
         """Read z at once, since a `cached_property` blocks other runs in Python 3.11."""
         exact = self.found if self.found.exact else self.engine.in_float64(self.found)
         values = self.form.prox(exact.s, self.k.gamma)
         sums = self.engine.look(exact, values, self.k)
-        vars(self).update(exact=exact, values=values, sums=sums)
+        kept = rounded_on_host(values[: self.rank], self.form.tau, self.engine.z)
+        point = self.engine.rounded(exact, kept)
+        vars(self).update(exact=exact, values=values, sums=sums, kept=kept, point=point)
+
+    @property
+    def value(self) -> float:
+        """f at `point`."""
+        return self.sums.value(self.k) + self.form.lam * float(self.kept.sum())
+
+    def rounding(self) -> float:
+        """Bound on the rounding error of that value, and of the dense solution."""
+        eps = self.engine.eps
+        return eps * abs(self.value) + self.sums.rounding(self.k, eps)
+
+    def sums_at(self, X: LowRank) -> Sums | None:
+        """The sums if they are exactly those at X: no value or vector has been rounded."""
+        longer = np.pad(self.kept, (0, len(self.values) - len(self.kept)))
+        same = X is self.point and self.engine.eps == DOUBLE
+        return self.sums if same and np.array_equal(longer, self.values) else None
 
     def bound(self, rng: np.random.Generator) -> tuple[float, str]:
         """Return a lower bound on min f, and what it rests on."""
-        k, sums, rounding = self.k, self.sums, 64
         squares = self.engine.squares(self.exact, rng)
-        norm = self._norm(squares, rng) / k.gamma
+        norm = self._norm(squares, rng)
         if not math.isfinite(norm):
             return -math.inf, "high-probability"
-        conjugate, shrink = self.form.conjugate(norm)
+        return self._bound(norm, squares), "high-probability"
+
+    def _bound(self, norm: float, squares: Vector) -> float:
+        """The lower bound, given an upper bound on |z - X|_2 or its largest eigenvalue."""
+        k, sums, rounding = self.k, self.sums, 64
+        conjugate, shrink = self.form.conjugate(norm / k.gamma)
         smooth = 0.5 * (k.beta * sums.distance + k.curvature * sums.square)
         # rounding of each sum: |u| is at most the sum of the terms that it balances
         size = math.sqrt(sums.rest) + k.beta * math.sqrt(sums.distance)
@@ -83,26 +116,46 @@ class FactoredDual:
         rest = (math.sqrt(sums.rest) + (1.0 - shrink) * size) ** 2
         found = smooth + sums.along + shrink * across - conjugate
         found -= rest / (2 * (k.beta + k.curvature))
-        return found - rounding * DOUBLE * scale, "high-probability"
+        return found - rounding * DOUBLE * scale
 
     def _norm(self, squares: Vector, rng: np.random.Generator) -> float:
         """Upper bound on |z - X|_2, or on its largest eigenvalue."""
         found, values = self.exact, self.values
         shift = max(0.0, float(np.max(found.s - values)))
-        best = self._norm_within(found, values, squares, rng)
-        if best > shift * (1 + CLOSE) and self.more is not None and self.more.exact:
+        enough, levels = shift * (1 + CLOSE), [shift * (1 + excess) for excess in LEVELS]
+        if self.aim:
+            aimed = self._sufficient(shift, squares)
+            # if no bound suffices, the estimate of the gap was wrong: no costly bound
+            enough, levels = max(enough, aimed), [aimed] if aimed else []
+        best = self._norm_within(found, values, squares, enough, rng)
+        if best > enough and self.more is not None and self.more.exact:
             squares = self.engine.squares(self.more, rng)
             longer = np.pad(values, (0, len(self.more.s) - len(values)))
-            best = min(best, self._norm_within(self.more, longer, squares, rng))
-        if best > shift * (1 + CLOSE) and self.thorough:
-            levels = [shift * (1 + excess) for excess in LEVELS]
+            best = min(best, self._norm_within(self.more, longer, squares, enough, rng))
+        if best > enough and self.thorough and levels:
             best = min(best, self.engine.factored_norm(found, values, levels))
         return best
 
+    def _sufficient(self, shift: float, squares: Vector) -> float:
+        """The largest norm with which the gap is small enough, or 0 if the least is not."""
+        goal = self.value + self.rounding() - WITHIN * self.aim
+        levels = [shift * (1 + excess) for excess in EXCESSES]
+        fits = bisect_left(levels, True, key=lambda norm: self._bound(norm, squares) < goal)
+        return levels[fits - 1] if fits else 0.0
+
     def _norm_within(
-        self, found: Ritz, values: Vector, squares: Vector, rng: np.random.Generator
+        self,
+        found: Ritz,
+        values: Vector,
+        squares: Vector,
+        enough: float,
+        rng: np.random.Generator,
     ) -> float:
-        """The same bound from these vectors and their squares."""
+        """The same bound from these vectors and their squares; it need not be below `enough`.
+
+        The tail that suffices follows from the condition that the norm of the two-by-two
+        matrix is at most `enough`.
+        """
         engine = self.engine
         r = math.sqrt(float(np.linalg.norm(squares[0])))
         one = np.eye(len(found.s))
@@ -110,8 +163,16 @@ class FactoredDual:
         if not off <= SKEW:
             return math.inf  # these vectors prove nothing
         a = max(0.0, float(np.max(found.s - values)))
-        t = engine.tail(found, rng, 0.9 * a) * (1 + 1e3 * engine.eps)
-        size = float(np.abs(found.s).max()) + r + t
+        size = float(np.abs(found.s).max()) + r
+        within = enough - (off + 64 * DOUBLE) * (size + enough)
+        if engine.symmetric:
+            rest = within - r * r / (within - a) if within > a else 0.0
+        else:
+            beyond = within * within - a * a
+            rest = within * math.sqrt(1.0 - r * r / beyond) if beyond > r * r else 0.0
+        once = 1 + 1e3 * engine.eps
+        t = engine.tail(found, rng, max(0.0, rest) / once or 0.9 * a) * once
+        size += t
         if engine.symmetric:
             largest = 0.5 * (a + t) + math.hypot(0.5 * (a - t), r)
         else:

@@ -60,6 +60,7 @@ def power_bound(
     vectors: int = 16,
     enough: float = 0.0,
     kept: LowRank | None = None,
+    hopeful: bool = False,
 ) -> float:
     """Upper bound on the norm of E from |E (E'E)^q w|, w Gaussian.
 
@@ -68,30 +69,46 @@ def power_bound(
     That vector has length at least s_1^(2q+1) |<w, v_1>|, and the inner product is standard
     normal. It is therefore safe to divide by a number that it exceeds with probability
     1 - FAILURE. All q rely on this one event, so the first bound below `enough` is returned.
+    With `hopeful`, also stop as soon as the growth of the vectors shows that none will be.
     """
-    sure, log_scale, best, size = log_exceeded(vectors), 0.0, math.inf, None
+    sure, log_scale, best = log_exceeded(vectors), 0.0, math.inf
     xp, eps = namespace(reference), eps_of(reference)
     W = gaussian(rng, (columns, vectors), reference)
     W = W if kept is None else W - kept.Vt.T @ (kept.Vt @ W)
+    size = xp.ones_like(W[0, 0])
     for q in range(powers + 1):
         # the result of one product is deflated, so the next need not deflate it again
         Y = times(W)
         Y = Y if kept is None else Y - kept.U @ (kept.U.T @ Y)
-        longest = xp.max(xp.linalg.vector_norm(Y, axis=0))
-        read = to_numpy(xp.stack([longest] if size is None else [longest, size]))
-        length, *scale = read.tolist()  # one transfer
-        if 0.0 in (length, *scale):
+        lengths, before = (xp.linalg.vector_norm(x, axis=0) for x in (Y, W))
+        growth = xp.min(lengths / xp.where(before > 0, before, 1.0))
+        read = to_numpy(xp.stack([xp.max(lengths), size, growth]))  # one transfer
+        length, scale, factor = read.tolist()
+        if 0.0 in (length, scale):
             return 0.0
-        log_scale += math.log(scale[0]) if scale else 0.0
-        exponent = (math.log(length) + log_scale - sure) / (2 * q + 1)
-        best = min(best, math.exp(exponent) * (1 + 100 * eps))
+        log_scale += math.log(scale)
+        logs = math.log(length) + log_scale - sure
+        best = min(best, math.exp(logs / (2 * q + 1)) * (1 + 100 * eps))
         if q == powers or best <= enough:
+            break
+        if hopeful and least_bound(logs, factor, q, powers) > enough:
             break
         W = transpose_times(Y)
         W = W if kept is None else W - kept.Vt.T @ (kept.Vt @ W)
         size = xp.max(xp.abs(W))
         W = W / xp.where(size > 0, size, 1.0)  # avoids overflow in float32
     return best
+
+
+def least_bound(logs: float, growth: float, q: int, powers: int) -> float:
+    """The least `power_bound` to expect after `powers` steps, from those after q steps.
+
+    `logs` is the logarithm whose share 1/(2q + 1) gives the bound after q steps, and `growth`
+    the factor by which the last product has lengthened every vector. That factor only
+    increases.
+    """
+    ahead = 2 * (powers - q) * math.log(growth) if growth > 0.0 else -math.inf
+    return math.exp((logs + ahead) / (2 * powers + 1))
 
 
 def log_exceeded(vectors: int) -> float:
@@ -176,13 +193,11 @@ def norm_bound(s: Vector, gram: Vector, tail: float) -> float:
     return math.sqrt(best) * (1 + (64 + len(s)) * DOUBLE)
 
 
-def deflated_norm(
-    A: Any, kept: LowRank, rng: np.random.Generator, *, powers: int = 3, enough: float = 0.0
-) -> float:
-    """Upper bound on |(I - UU') A (I - VV')|_2, for the kept triplets U, V."""
+def deflated_norm(A: Any, kept: LowRank, rng: np.random.Generator, **limits: Any) -> float:
+    """Upper bound on |(I - UU') A (I - VV')|_2 for the kept triplets; see `power_bound`."""
     ops = A if isinstance(A, Products) else products(A)
-    limits: Any = {"powers": powers, "enough": enough, "kept": kept}
-    return power_bound(ops.right, ops.left, ops.shape[1], ops.reference, rng, **limits)
+    shape, like = ops.shape, ops.reference
+    return power_bound(ops.right, ops.left, shape[1], like, rng, kept=kept, **limits)
 
 
 def factored_bound(D: Array, levels: Iterable[float], *, symmetric: bool = False) -> float:
@@ -201,7 +216,8 @@ def factored_bound(D: Array, levels: Iterable[float], *, symmetric: bool = False
         error = DOUBLE * size
         size *= math.sqrt(n)  # a bound on the absolute value of the trace
     else:
-        G = squared(D if D.shape[0] >= D.shape[1] else D.T)
+        with all_threads(n):
+            G = squared(D if D.shape[0] >= D.shape[1] else D.T)
         error = product_error(max(int(D.shape[0]), int(D.shape[1])), size)
     G *= -1.0
     diagonal = namespace(G).linalg.diagonal(G) * 1.0

@@ -21,7 +21,7 @@ import numpy as np
 import torch
 
 from weakprox.linalg.arrays import Array, gaussian, like
-from weakprox.linalg.bounds import log_exceeded
+from weakprox.linalg.bounds import least_bound, log_exceeded
 from weakprox.linalg.decompositions import DEPENDENT
 from weakprox.linalg.lowrank import LowRank, Projection, squared_norm
 from weakprox.passes import Step, Sums, passes_for
@@ -187,18 +187,20 @@ class DeviceEngine(Engine):
         """As `Engine.tail`, after `squares`, which sets the kept triplets and starts."""
         if not self._owns(found):
             return super().tail(found, rng, enough)
-        sure, logs, best = log_exceeded(RANDOM), 0.0, float("inf")
+        sure, scale, best = log_exceeded(RANDOM), 0.0, math.inf
         for q in range(POWERS + 1):
             if q:
                 self.queue.do("more_tail")
-            length, size = self._told(2)
+            length, size, growth = self._told(3)
             if 0.0 in (length, size):
                 return 0.0
-            logs += float(np.log(size))
-            exponent = (math.log(length) + logs - sure) / (2 * q + 1)
-            best = min(best, math.exp(exponent) * (1 + 100 * self.eps))
+            scale += math.log(size)
+            logs = math.log(length) + scale - sure
+            best = min(best, math.exp(logs / (2 * q + 1)) * (1 + 100 * self.eps))
             if best <= enough:
                 return best
+            if least_bound(logs, growth, q, POWERS) > enough:
+                break
         return min(best, self._exact_tail(found))
 
     def kept(self) -> Array:

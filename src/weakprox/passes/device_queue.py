@@ -192,13 +192,15 @@ class Queue:
         self._stretch(size)
 
     def _stretch(self, size: Any) -> None:
-        """Set T to the deflated z times W; report its longest column."""
+        """Set T to the deflated z times W; report its longest column, and its growth."""
         kept = self._numbers[self.width : 2 * self.width]
         U, V = self.U * kept, self.V * kept
-        Y = self.passes.times(self.z, self.W - V @ (V.T @ self.W))
+        W = self.W - V @ (V.T @ self.W)
+        Y = self.passes.times(self.z, W)
         torch.sub(Y, U @ (U.T @ Y), out=self._T)
-        longest = torch.linalg.vector_norm(self._T, dim=0).max()
-        self._tell(numbers=torch.stack([longest, size]))
+        lengths, before = (torch.linalg.vector_norm(x, dim=0) for x in (self._T, W))
+        growth = (lengths / torch.where(before > 0, before, torch.ones_like(before))).min()
+        self._tell(numbers=torch.stack([lengths.max(), size, growth]))
 
     def _power(self, B: Any) -> None:
         """Set Y to z'B up to a factor."""

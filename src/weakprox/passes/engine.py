@@ -178,6 +178,7 @@ class Engine:
     def tail(self, found: Ritz, rng: np.random.Generator, enough: float) -> float:
         """Upper bound on |(I - UU') z (I - VV')|_2; refinement stops once it is `enough`.
 
+        It also stops if no bound can be that small.
         For symmetric z, it may bound the largest eigenvalue alone.
         """
         A, dtype, cast = self.products, self.z.dtype, self._cast
@@ -186,7 +187,7 @@ class Engine:
             right, left = A.right, A.left
             A = replace(A, right=lambda Q: cast(right(Q), dtype))
             A = replace(A, left=lambda Q: cast(left(Q), dtype))
-        bound = deflated_norm(A, kept, rng, powers=POWERS, enough=enough)
+        bound = deflated_norm(A, kept, rng, powers=POWERS, enough=enough, hopeful=True)
         return min(bound, self._exact_tail(found)) if bound > enough else bound
 
     def factored_norm(self, found: Ritz, values: Vector, levels: Iterable[float]) -> float:

@@ -32,7 +32,7 @@ from weakprox.linalg.arrays import DOUBLE, Array, contiguous, eps_of, namespace,
 from weakprox.linalg.bounds import EXACT_BELOW
 from weakprox.linalg.lowrank import LowRank, dense
 from weakprox.losses.empirical import Empirical
-from weakprox.passes import passes_for, reference
+from weakprox.passes import Step, Sums, passes_for, reference
 from weakprox.passes.compiling import COMPILED_FROM
 from weakprox.problem import Problem, distance_parts
 from weakprox.protocols import Candidate, DualPoint, WeakProx
@@ -333,7 +333,10 @@ def finish(state: State, status: Status) -> Result:
     if doubled:
         answer = rounded(answer, fixed.reference, problem.spectral)
     dual = None if state.latest is None else state.latest.dual
+    known: tuple[Sums, Step] | None = None
     if isinstance(dual, FactoredDual):
+        sums = dual.sums_at(answer)
+        known = None if sums is None else (sums, dual.k)
         dual = None  # its array may have changed since
     state = replace(state, latest=None)  # frees its iterate: room for the proof
     aim = settings.eps, settings.tol
@@ -341,7 +344,7 @@ def finish(state: State, status: Status) -> Result:
         certificate = _sampled_certificate(state, status, answer, dual, own)
         eps = _accuracy(problem, *aim, certificate.value, answer)
     else:
-        value, rounding = measured(state, answer)
+        value, rounding = measured(state, answer, known)
         eps = _accuracy(problem, *aim, value, answer)
         if settings.tol and eps > settings.tol * abs(value) and _diverged(problem, value):
             eps = settings.tol * abs(value)  # the size of such a point means nothing
@@ -506,10 +509,13 @@ def _fresh(state: State, status: Status) -> list[tuple[Any, int]]:
     return drawn
 
 
-def measured(state: State, answer: LowRank) -> tuple[float, float]:
+def measured(
+    state: State, answer: LowRank, known: tuple[Sums, Step] | None = None
+) -> tuple[float, float]:
     """Return f at the X that is returned, and a bound on what rounding may add to it.
 
-    The problem may be in float64 though the answer is in float32, if the run changed to it.
+    `known` are the sums of a pass over the data at this very X, if there was one. The problem
+    may be in float64 though the answer is in float32, if the run changed to it.
     """
     problem, batch, short = state.problem, state.batch, answer.s.dtype.itemsize == 4
     h, rough = problem.spectral.value(answer), 0.0
@@ -529,10 +535,12 @@ def measured(state: State, answer: LowRank) -> tuple[float, float]:
     compiled = math.prod(problem.shape) >= COMPILED_FROM and _in_one_pass(problem, answer)
     by_passes = short or compiled or problem.by_passes
     step = problem.entrywise() if by_passes and problem.loss.is_finite_sum else None
-    if step is not None:
+    if known is None and step is not None:
         # X is too large to store, or these sums in float64 save a copy of the data
         C = contiguous(problem.centre())
-        sums = passes_for(C).look(C, None, answer, step)
+        known = passes_for(C).look(C, None, answer, step), step
+    if known is not None:
+        sums, step = known
         smooth = sums.value(step)
         rough += sums.rounding(step, eps_of(answer.s))
         return smooth + h, rough + unit * (abs(smooth) + abs(h))

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from weakprox.certificates.factored import FactoredDual
+from weakprox.certificates.factored import WITHIN, FactoredDual
 from weakprox.linalg.arrays import (
     DOUBLE,
     Array,
@@ -54,6 +54,7 @@ BURIED = 0.5  # share of the largest eigenvalue of noise below which a cut-off k
 NOISE = 0.85  # nuclear norm of square noise, over the largest one for its size and norm
 FAR = 5.0  # multiple of that eigenvalue from which an eigenvalue is not noise
 DENSE = 0.8  # share of the cut-off from which a step hardly separates a discarded value
+LEFT = 3e-5  # relative excess of a norm that a proof by factorisation should allow
 # Factors by which steps are expected to reduce the gap: the first one, and relative to the step
 # before, the first step with another gamma and the one after it. Up to the last multiple of the
 # accuracy the expected gap is worth a look, which takes less time than a step.
@@ -84,7 +85,8 @@ class Factored:
         # shares of the largest value below which others are noise: above a cut-off, and without
         self._noise = [noise_share(problem.shape, eps) for eps in (DOUBLE, engine.eps)]
         self._follow: Callable[[], Ritz] | None = None  # computes the triplets of z
-        self._aim = math.inf  # the accuracy to reach, at the last projection
+        self._aim = 0.0  # the accuracy to reach, at the last projection
+        self._rough = False  # whether its triplets cannot show all values above the cut-off
 
     def step(self, gamma: float) -> Step:
         """The constants of a step."""
@@ -141,7 +143,7 @@ class Factored:
                 break
             most = max(THIN, int((WIDE if k <= EARLY else WIDEST) * min(shape)))
             most = most if on_cpu(z) else min(most, ON_DEVICE)
-            if width >= most and self.thin():
+            if (width >= most or (wide and crowded and k > 1)) and self.thin():
                 raise self.handed_over(replace(state, ritz=found))
             wider = WIDER * width
             if seen == width:  # a block that was far too narrow only starts the next one
@@ -158,6 +160,7 @@ class Factored:
         h = self.form.lam * float(values.sum())
         powers, size = state.powers, 0.5 * self.problem.loss.smoothness * float(values @ values)
         self._aim = tools.accuracy(state.value, size=size)
+        self._rough = crowded and state.powers < COLD
         if crowded and state.gap <= SOON * self._aim:
             powers = max(powers, COLD)  # a proof needs all triplets above the cut-off
         about: dict[str, Any] = {"powers": powers, "cut": cap < kept, "rank": cap}
@@ -218,13 +221,15 @@ class Factored:
             if k > 1 or not self._without_penalty:
                 return state, None
             gap = 0.0  # the first target is that of the solution
-        if not gap * state.ratio <= NEARLY * self._aim:
+        if not gap * state.ratio <= NEARLY * self._aim or (self._rough and self.thin()):
             return state, None
         if state.gamma * state.parameters.beta < SMALL_STEP:
             # a proof divides the residuals by gamma, so they must be more accurate
             assert state.ritz is not None
             state = replace(state, ritz=self.engine.ritz(state.ritz.V))
         state, dual = self.provable(state, k)
+        if dual.thorough and self._too_close(state):
+            return state, dual
         self.tools.tick(state.candidate(k, gap=state.gap, dual=dual))
         if state.gap <= self._aim:  # but the proof did not succeed
             assert state.ritz is not None
@@ -235,9 +240,20 @@ class Factored:
             state = replace(state, powers=min(POWERS, state.powers + 1))
         return state, dual
 
+    def _too_close(self, state: Memory) -> bool:
+        """Whether the gap leaves so little for a bound on the norm that it would fail.
+
+        A failed factorisation costs more than a few steps, after which more is left.
+        """
+        assert state.ritz is not None
+        shift = max(0.0, float(state.ritz.s[0] - state.values[0]))
+        price = min(self.form.tau, float(state.values.sum())) * shift / state.gamma
+        left = WITHIN * self._aim - state.gap
+        return 0.0 < left < min(LEFT * price, 0.5 * self._aim)
+
     def provable(self, state: Memory, k: int) -> tuple[Memory, FactoredDual]:
         """The state with a proximal point in float64, rounded, and its dual point."""
-        found, r, z, engine = state.ritz, state.rank, self.engine.z, self.engine
+        found, r, engine = state.ritz, state.rank, self.engine
         step = self.step(state.gamma)
         assert found is not None
         if not found.exact and engine.products.exact:  # its vectors are not straight
@@ -250,15 +266,13 @@ class Factored:
         # a factorisation costs more than many steps, so the block must be accurate first
         thorough = state.powers > 1 and self.thin()
         kept = found.with_last(r, last)
-        dual = FactoredDual(engine, kept, step, self.form, more, thorough=thorough)
-        values = rounded_on_host(dual.values[:r], self.form.tau, z)
-        V = engine.rounded(dual.exact, values)
+        how: Any = {"more": more, "thorough": thorough, "aim": self._aim}
+        dual = FactoredDual(engine, kept, step, self.form, r, **how)
+        value, values = dual.value, dual.kept
         h = self.form.lam * float(values.sum())
-        value, sums = dual.sums.value(step) + h, dual.sums
-        # rounding of the factors, and of the dense solution
-        rounding = engine.eps * abs(value) + sums.rounding(step, engine.eps)
-        point: dict[str, Any] = {"V": V, "values": values, "h": h, "last": value}
-        return self._judged(state, value, sums.halves(step), k, rounding, **point), dual
+        point: dict[str, Any] = {"V": dual.point, "values": values, "h": h, "last": value}
+        halves = dual.sums.halves(step)
+        return self._judged(state, value, halves, k, dual.rounding(), **point), dual
 
     def advance(
         self, state: Memory, k: int, dual: FactoredDual | None
