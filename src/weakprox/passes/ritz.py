@@ -106,7 +106,8 @@ def refined(A: Products, start: Array, product: Array | None = None, powers: int
             return _carefully(A, start, product, powers)
         Q = Y @ alongside(turn, Y)
     B = wide(A.right(Q))
-    return _triplets(A, Q, B, squares_of(B, Q)) or _carefully(A, start, product, powers)
+    found = _triplets(A, Q, B, squares_of(B, Q), orthonormal=True)
+    return found or _carefully(A, start, product, powers)
 
 
 def stepped(
@@ -171,15 +172,22 @@ def _straightly(A: Products, Y: Array, needed: int | None) -> Ritz | None:
     if Q is None:
         return None
     B = wide(A.right(Q))
-    return _triplets(A, Q, B, squares_of(B, Q), needed)
+    return _triplets(A, Q, B, squares_of(B, Q), needed, orthonormal=True)
 
 
 def _triplets(
-    A: Products, Y: Array, B: Array, squares: Any, needed: int | None = None
+    A: Products,
+    Y: Array,
+    B: Array,
+    squares: Any,
+    needed: int | None = None,
+    *,
+    orthonormal: bool = False,
 ) -> Ritz | None:
     """Triplets of A in the span of Y, from B = A Y and the squares of both.
 
-    Return None if the columns of Y are not clearly independent.
+    Return None if the columns of Y are not clearly independent, or if many columns should be
+    made `orthonormal` first, which takes less time than to straighten them afterwards.
     """
     solved = turned(squares[0], squares[1], needed)
     if solved is None:
@@ -194,6 +202,8 @@ def _triplets(
     U, V = B @ (W * inverse), Y @ W
     if upright or (nearly and k > STRAIGHTENED):
         return Ritz(U, s, V, A.exact and upright, inverse * inverse)
+    if k > STRAIGHTENED and not orthonormal:
+        return None
     again = straightened(gram(U), s)
     if again is None:
         return None

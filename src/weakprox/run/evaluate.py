@@ -285,7 +285,9 @@ def prove(state: State, candidate: Candidate, *, ending: bool = False) -> State:
         used: list[WeakProx] = []
         same = candidate.value is not None and dual.prox.V is candidate.V  # X is V
         X = candidate.X if same else None
-        how: Any = {"accuracy": 0.05 * aim_of(state), "arena": state.tools.arena, "X": X}
+        aim = aim_of(state)
+        spare = max(0.05 * aim, 0.9 * (aim - candidate.gap))  # for the conjugate of h
+        how: Any = {"accuracy": spare, "arena": state.tools.arena, "X": X}
         found = split_bound(problem, dual, rng=rng, used=used, **how)
         shown = replace(dual, prox=used[-1]) if used else dual
         state = _bounded(state, *found, Evidence(problem, shown, shown.at, found[0]))

@@ -6,8 +6,11 @@ import numpy as np
 import pytest
 import torch
 
+import weakprox as wp
 from weakprox.certificates.factored import FactoredDual
-from weakprox.passes import Step, ValueForm
+from weakprox.linalg import decompositions
+from weakprox.linalg.lowrank import LowRank
+from weakprox.passes import Step, ValueForm, reference
 from weakprox.passes.engine import Engine, products_for
 from weakprox.passes.ritz import Ritz, refined
 
@@ -171,3 +174,82 @@ def test_dual_points_outside_the_domain_of_a_nuclear_norm_are_shrunk_into_it():
         assert bound <= exact
         assert shrink < 1.0 or exact - bound <= 1e-11 * (1.0 + abs(exact))
     assert shrunk > 50
+
+
+def crowded(seed=7, n=60):
+    """A target with three values above a cut-off at which many others lie, and its triplets."""
+    rng = np.random.default_rng(seed)
+    U, V = (np.linalg.qr(rng.standard_normal((n, n)))[0] for _ in range(2))
+    s = np.array([9.0, 8.0, 7.0, *np.linspace(1.999, 1.0, n - 3)])
+    z = (U * s) @ V.T
+    return z, Ritz(U[:, :3], s[:3].copy(), V[:, :3], True), 24.0 - 6.0  # shifted by 2
+
+
+def levels_tried(monkeypatch, aim):
+    """Levels at which a factorisation is tried, the gap proved, and the least possible one."""
+    z, found, tau = crowded()
+    tried = []
+
+    def cholesky(A, own=decompositions.cholesky):
+        tried.append(1)
+        return own(A)
+
+    monkeypatch.setattr(decompositions, "cholesky", cholesky)
+    monkeypatch.setattr(Engine, "_exact_tail", lambda *_: np.inf)  # as for large matrices
+    step = Step(1.0, 1.0, 0.0, 0.0, 0.0)
+    how = {"thorough": True, "aim": aim}
+    dual = FactoredDual(Engine(z, z.copy()), found, step, ValueForm(tau), **how)
+    bound, _ = dual.bound(np.random.default_rng(0))
+    optimum = 0.5 * np.sum((z - dual.point.dense()) ** 2)  # the projection of z
+    assert bound <= optimum
+    return len(tried), optimum - bound
+
+
+def test_one_factorisation_proves_the_gap_that_suffices(monkeypatch):
+    for aim in (1e-4, 1e-3, 1e-2):
+        tried, gap = levels_tried(monkeypatch, aim)
+        assert tried == 1
+        assert gap <= aim
+
+
+def test_no_factorisation_is_tried_if_none_can_suffice(monkeypatch):
+    assert levels_tried(monkeypatch, 1e-9)[0] == 0
+    assert levels_tried(monkeypatch, 0.0)[0] >= 1  # as small a gap as possible
+
+
+def test_sums_serve_as_those_of_the_answer_only_if_nothing_was_rounded():
+    z, found, tau = crowded()
+    step = Step(1.0, 1.0, 0.0, 0.1, 0.1)
+    dual = FactoredDual(Engine(z, z.copy()), found, step, ValueForm(tau))
+    X = dual.point.dense()
+    value = 0.5 * np.sum((X - z) ** 2) + 0.1 * np.abs(X).sum()
+    assert dual.sums_at(dual.point) is dual.sums
+    assert dual.value == pytest.approx(value, rel=1e-13)
+    assert dual.sums_at(LowRank(dual.point.U, dual.point.s, dual.point.Vt)) is None
+    fewer = FactoredDual(Engine(z, z.copy()), found, step, ValueForm(tau), 2)
+    assert fewer.sums_at(fewer.point) is None  # its sums are those of three triplets
+    single = z.astype(np.float32)
+    rounded = FactoredDual(Engine(single, single.copy()), found, step, ValueForm(tau))
+    assert rounded.sums_at(rounded.point) is None
+
+
+def test_a_run_in_float64_does_not_sum_its_answer_again(monkeypatch):
+    counts = []
+
+    def look(*args, own=reference.look):
+        counts.append(1)
+        return own(*args)
+
+    monkeypatch.setattr(reference, "look", look)
+    rng = np.random.default_rng(8)
+    M = 30.0 * np.outer(rng.standard_normal(80), rng.standard_normal(60))
+    M += rng.standard_normal(M.shape)
+    for dtype, looks in ((np.float64, 1), (np.float32, 2)):
+        counts.clear()
+        problem = wp.Problem(
+            wp.losses.Denoising(M.astype(dtype)), None, wp.spectral.NuclearBall(1000.0)
+        )
+        result = wp.minimize(problem, "lean-splitting")
+        assert result.status is wp.Status.CERTIFIED
+        assert len(counts) == looks
+        assert result.value == pytest.approx(problem.value(result.X), rel=1e-5)

@@ -114,6 +114,34 @@ def test_early_ends_come_earlier_for_looser_needs():
     assert counts[-1] < 9
 
 
+def test_hopeful_bounds_stop_only_if_no_later_one_is_small_enough():
+    """Against all products; hopeless needs end sooner, and the others as before."""
+    rng, early = np.random.default_rng(19), 0
+    for seed in range(40):
+        A = rng.standard_normal((30, 20)) * 10.0 ** rng.uniform(-3, 3)
+        s = np.linalg.svd(A, compute_uv=False)
+        for share in (0.5, 0.99, 1.02, 1.2, 2.0, 5.0):
+            found = {}
+            for hopeful in (False, True):
+                calls, draws = [], np.random.default_rng(seed)
+
+                def apply(W, A=A, calls=calls):
+                    calls.append(1)
+                    return A @ W
+
+                how = {"enough": share * s[0], "powers": 6, "hopeful": hopeful}
+                bound = power_bound(apply, lambda Y, A=A: A.T @ Y, 20, A, draws, **how)
+                found[hopeful] = bound, len(calls)
+                assert bound >= s[0] * (1 - 1e-12)
+            whole, quick = found[False], found[True]
+            assert (whole[0] <= share * s[0]) == (quick[0] <= share * s[0])
+            assert quick[1] <= whole[1]
+            early += quick[1] < whole[1]
+            if share < 1.0:  # the norm itself is larger
+                assert quick[1] <= (3 if share == 0.5 else 6)
+    assert early > 60
+
+
 def test_deflated_norm_with_an_early_end():
     rng = np.random.default_rng(18)
     for _ in range(60):

@@ -23,9 +23,10 @@ def verify(A, found, rank, tol):
     assert w == pytest.approx(true[:rank], abs=tol * scale)
     assert pytest.approx(np.eye(rank), abs=max(10 * tol, 1e-9)) == V.T @ V
     residuals = np.linalg.norm(A @ V - V * w, axis=0)
-    assert to_numpy(found.residuals) == pytest.approx(
-        residuals, abs=max(tol * 1e-2, 1e-12) * scale
-    )
+    stated = to_numpy(found.residuals).astype(float)
+    assert stated == pytest.approx(residuals, abs=max(tol * 1e-2, 1e-12) * scale)
+    if found.exact:  # a bound, since a product with all vectors would take long
+        assert np.all(stated >= residuals)
     assert residuals.max() <= 5 * tol * scale
     if rank < len(true):
         assert found.next_value <= true[rank] + max(tol, 1e-12) * scale
