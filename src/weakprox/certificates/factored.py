@@ -16,7 +16,7 @@ most that of (a, r; r, t), r = |(I - VV') z V| and t = |(I - VV') z (I - VV')|.
 from __future__ import annotations
 
 import math
-from bisect import bisect_left
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -28,11 +28,9 @@ from weakprox.passes.reference import Step, Sums
 from weakprox.passes.ritz import Ritz, Vector
 
 DOUBLE = float(np.finfo(float).eps)
-# Relative distances from the least possible norm: those that a factorisation may prove, those
-# that may suffice for a proof, and the one at which to stop.
-LEVELS = (1e-6, 1e-5, 1e-4)
-EXCESSES = tuple(1e-6 * 2.0**k for k in range(20))
-CLOSE = 1e-5
+# Relative distances from the least possible norm: those that a factorisation may prove, the
+# one at which to stop, and the least one that is attempted.
+LEVELS, CLOSE, LEAST = (1e-6, 1e-5, 1e-4), 1e-5, 1e-6
 WITHIN = 0.95  # share of the requested gap that a proof aims at
 SKEW = 1e-6  # largest distance from orthonormal vectors that allows a conclusion
 
@@ -60,6 +58,9 @@ class FactoredDual:
     sums: Sums = field(init=False)  # all sums at that point
     kept: Vector = field(init=False)  # the singular values of `point`
     point: LowRank = field(init=False)
+    smooth: float = field(init=False)  # G + R at `point`
+    value: float = field(init=False)  # f there
+    rounding: float = field(init=False)  # of the value, and of the dense solution
 
     def __post_init__(self) -> None:
         """Read z at once, since a `cached_property` blocks other runs in Python 3.11."""
@@ -67,42 +68,34 @@ class FactoredDual:
         values = self.form.prox(exact.s, self.k.gamma)
         sums = self.engine.look(exact, values, self.k)
         kept = rounded_on_host(values[: self.rank], self.form.tau, self.engine.z)
-        point = self.engine.rounded(exact, kept)
+        point, eps = self.engine.rounded(exact, kept), self.engine.eps
+        smooth, h = sums.value(self.k), self.form.lam * float(kept.sum())
+        rounding = eps * abs(smooth + h) + sums.rounding(self.k, eps)
         vars(self).update(exact=exact, values=values, sums=sums, kept=kept, point=point)
+        vars(self).update(smooth=smooth, value=smooth + h, rounding=rounding)
 
-    @property
-    def value(self) -> float:
-        """f at `point`."""
-        return self.sums.value(self.k) + self.form.lam * float(self.kept.sum())
-
-    def rounding(self) -> float:
-        """Bound on the rounding error of that value, and of the dense solution."""
-        eps = self.engine.eps
-        return eps * abs(self.value) + self.sums.rounding(self.k, eps)
-
-    def sums_at(self, X: LowRank) -> Sums | None:
-        """The sums if they are exactly those at X: no value or vector has been rounded."""
+    def smooth_at(self, X: LowRank) -> tuple[float, float] | None:
+        """G + R at X and its rounding error, if no value or vector of `point` was rounded."""
         longer = np.pad(self.kept, (0, len(self.values) - len(self.kept)))
         same = X is self.point and self.engine.eps == DOUBLE
-        return self.sums if same and np.array_equal(longer, self.values) else None
+        known = same and np.array_equal(longer, self.values)
+        return (self.smooth, self.rounding) if known else None
 
     def bound(self, rng: np.random.Generator) -> tuple[float, str]:
         """Return a lower bound on min f, and what it rests on."""
         squares = self.engine.squares(self.exact, rng)
-        norm = self._norm(squares, rng)
-        if not math.isfinite(norm):
-            return -math.inf, "high-probability"
-        return self._bound(norm, squares), "high-probability"
+        lower = self._lower(squares)
+        norm = self._norm(squares, lower, rng)
+        return lower(norm) if math.isfinite(norm) else -math.inf, "high-probability"
 
-    def _bound(self, norm: float, squares: Vector) -> float:
-        """The lower bound, given an upper bound on |z - X|_2 or its largest eigenvalue."""
-        k, sums, rounding = self.k, self.sums, 64
-        conjugate, shrink = self.form.conjugate(norm / k.gamma)
+    def _lower(self, squares: Vector) -> Callable[[float], float]:
+        """The lower bound as a function of a bound on |z - X|_2 or its largest eigenvalue."""
+        k, sums, rounding, conjugate = self.k, self.sums, 64, self.form.conjugate
         smooth = 0.5 * (k.beta * sums.distance + k.curvature * sums.square)
         # rounding of each sum: |u| is at most the sum of the terms that it balances
         size = math.sqrt(sums.rest) + k.beta * math.sqrt(sums.distance)
         size += k.curvature * math.sqrt(sums.square) + k.reach(self.engine.z.shape)
-        scale = smooth + sums.penalty + conjugate + size * math.sqrt(sums.square)
+        scale = smooth + sums.penalty + size * math.sqrt(sums.square)
         scale += size * math.sqrt(sums.rest) / (k.beta + k.curvature)
         across = sums.across
         if math.isnan(across):
@@ -112,19 +105,26 @@ class FactoredDual:
             across = float(target - p @ (U * V) @ p) / k.gamma
             scale += float(self.values.sum() * np.abs(self.exact.s).max()) / k.gamma
             rounding += sum(self.engine.z.shape)  # devices sum long chains
-        # u may have to be shrunk into the domain of h*, which changes the remainder
-        rest = (math.sqrt(sums.rest) + (1.0 - shrink) * size) ** 2
-        found = smooth + sums.along + shrink * across - conjugate
-        found -= rest / (2 * (k.beta + k.curvature))
-        return found - rounding * DOUBLE * scale
 
-    def _norm(self, squares: Vector, rng: np.random.Generator) -> float:
+        def lower(norm: float) -> float:
+            price, shrink = conjugate(norm / k.gamma)
+            # u may have to be shrunk into the domain of h*, which changes the remainder
+            rest = (math.sqrt(sums.rest) + (1.0 - shrink) * size) ** 2
+            found = smooth + sums.along + shrink * across - price
+            found -= rest / (2 * (k.beta + k.curvature))
+            return found - rounding * DOUBLE * (scale + price)
+
+        return lower
+
+    def _norm(
+        self, squares: Vector, lower: Callable[[float], float], rng: np.random.Generator
+    ) -> float:
         """Upper bound on |z - X|_2, or on its largest eigenvalue."""
         found, values = self.exact, self.values
         shift = max(0.0, float(np.max(found.s - values)))
         enough, levels = shift * (1 + CLOSE), [shift * (1 + excess) for excess in LEVELS]
         if self.aim:
-            aimed = self._sufficient(shift, squares)
+            aimed = self._sufficient(shift, lower)
             # if no bound suffices, the estimate of the gap was wrong: no costly bound
             enough, levels = max(enough, aimed), [aimed] if aimed else []
         best = self._norm_within(found, values, squares, enough, rng)
@@ -136,12 +136,15 @@ class FactoredDual:
             best = min(best, self.engine.factored_norm(found, values, levels))
         return best
 
-    def _sufficient(self, shift: float, squares: Vector) -> float:
-        """The largest norm with which the gap is small enough, or 0 if the least is not."""
-        goal = self.value + self.rounding() - WITHIN * self.aim
-        levels = [shift * (1 + excess) for excess in EXCESSES]
-        fits = bisect_left(levels, True, key=lambda norm: self._bound(norm, squares) < goal)
-        return levels[fits - 1] if fits else 0.0
+    def _sufficient(self, shift: float, lower: Callable[[float], float]) -> float:
+        """A norm, as large as possible, with which the gap is small enough; or 0."""
+        goal = self.value + self.rounding - WITHIN * self.aim
+        price = min(self.form.tau, float(self.kept.sum())) / self.k.gamma
+        beyond = (lower(shift) - goal) / price if price > 0.0 else 0.0
+        if math.isinf(self.form.tau):  # the bound decreases only about linearly
+            while beyond > LEAST * shift and not lower(shift + beyond) >= goal:
+                beyond *= 0.5
+        return shift + beyond if beyond > LEAST * shift else 0.0
 
     def _norm_within(
         self,

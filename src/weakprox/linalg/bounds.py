@@ -80,7 +80,7 @@ def power_bound(
         # the result of one product is deflated, so the next need not deflate it again
         Y = times(W)
         Y = Y if kept is None else Y - kept.U @ (kept.U.T @ Y)
-        lengths, before = (xp.linalg.vector_norm(x, axis=0) for x in (Y, W))
+        lengths, before = xp.linalg.vector_norm(Y, axis=0), xp.linalg.vector_norm(W, axis=0)
         growth = xp.min(lengths / xp.where(before > 0, before, 1.0))
         read = to_numpy(xp.stack([xp.max(lengths), size, growth]))  # one transfer
         length, scale, factor = read.tolist()
@@ -91,7 +91,7 @@ def power_bound(
         best = min(best, math.exp(logs / (2 * q + 1)) * (1 + 100 * eps))
         if q == powers or best <= enough:
             break
-        if hopeful and least_bound(logs, factor, q, powers) > enough:
+        if hopeful and least_bound(logs, factor, q, powers) > enough > 0.0:
             break
         W = transpose_times(Y)
         W = W if kept is None else W - kept.Vt.T @ (kept.Vt @ W)

@@ -32,7 +32,7 @@ from weakprox.linalg.arrays import DOUBLE, Array, contiguous, eps_of, namespace,
 from weakprox.linalg.bounds import EXACT_BELOW
 from weakprox.linalg.lowrank import LowRank, dense
 from weakprox.losses.empirical import Empirical
-from weakprox.passes import Step, Sums, passes_for, reference
+from weakprox.passes import passes_for, reference
 from weakprox.passes.compiling import COMPILED_FROM
 from weakprox.problem import Problem, distance_parts
 from weakprox.protocols import Candidate, DualPoint, WeakProx
@@ -335,10 +335,9 @@ def finish(state: State, status: Status) -> Result:
     if doubled:
         answer = rounded(answer, fixed.reference, problem.spectral)
     dual = None if state.latest is None else state.latest.dual
-    known: tuple[Sums, Step] | None = None
+    known = None
     if isinstance(dual, FactoredDual):
-        sums = dual.sums_at(answer)
-        known = None if sums is None else (sums, dual.k)
+        known = dual.smooth_at(answer)
         dual = None  # its array may have changed since
     state = replace(state, latest=None)  # frees its iterate: room for the proof
     aim = settings.eps, settings.tol
@@ -512,12 +511,12 @@ def _fresh(state: State, status: Status) -> list[tuple[Any, int]]:
 
 
 def measured(
-    state: State, answer: LowRank, known: tuple[Sums, Step] | None = None
+    state: State, answer: LowRank, known: tuple[float, float] | None = None
 ) -> tuple[float, float]:
     """Return f at the X that is returned, and a bound on what rounding may add to it.
 
-    `known` are the sums of a pass over the data at this very X, if there was one. The problem
-    may be in float64 though the answer is in float32, if the run changed to it.
+    `known` are G + R and its rounding error, if a pass over the data was at this very X. The
+    problem may be in float64 though the answer is in float32, if the run changed to it.
     """
     problem, batch, short = state.problem, state.batch, answer.s.dtype.itemsize == 4
     h, rough = problem.spectral.value(answer), 0.0
@@ -525,6 +524,9 @@ def measured(
     if growth and short:  # h grows with the nuclear norm
         rough = growth * _lost(answer)
     unit = SUMS * DOUBLE
+    if known is not None:
+        smooth, lost = known
+        return smooth + h, rough + lost + unit * (abs(smooth) + abs(h))
     data = problem.observed or problem.cells
     if data is not None:  # from factors, in float64
         smooth = problem.smooth_value(answer)
@@ -537,12 +539,10 @@ def measured(
     compiled = math.prod(problem.shape) >= COMPILED_FROM and _in_one_pass(problem, answer)
     by_passes = short or compiled or problem.by_passes
     step = problem.entrywise() if by_passes and problem.loss.is_finite_sum else None
-    if known is None and step is not None:
+    if step is not None:
         # X is too large to store, or these sums in float64 save a copy of the data
         C = contiguous(problem.centre())
-        known = passes_for(C).look(C, None, answer, step), step
-    if known is not None:
-        sums, step = known
+        sums = passes_for(C).look(C, None, answer, step)
         smooth = sums.value(step)
         rough += sums.rounding(step, eps_of(answer.s))
         return smooth + h, rough + unit * (abs(smooth) + abs(h))

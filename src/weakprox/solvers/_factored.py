@@ -272,7 +272,7 @@ class Factored:
         h = self.form.lam * float(values.sum())
         point: dict[str, Any] = {"V": dual.point, "values": values, "h": h, "last": value}
         halves = dual.sums.halves(step)
-        return self._judged(state, value, halves, k, dual.rounding(), **point), dual
+        return self._judged(state, value, halves, k, dual.rounding, **point), dual
 
     def advance(
         self, state: Memory, k: int, dual: FactoredDual | None

@@ -223,14 +223,14 @@ def test_sums_serve_as_those_of_the_answer_only_if_nothing_was_rounded():
     dual = FactoredDual(Engine(z, z.copy()), found, step, ValueForm(tau))
     X = dual.point.dense()
     value = 0.5 * np.sum((X - z) ** 2) + 0.1 * np.abs(X).sum()
-    assert dual.sums_at(dual.point) is dual.sums
+    assert dual.smooth_at(dual.point)[0] == dual.smooth == dual.value
     assert dual.value == pytest.approx(value, rel=1e-13)
-    assert dual.sums_at(LowRank(dual.point.U, dual.point.s, dual.point.Vt)) is None
+    assert dual.smooth_at(LowRank(dual.point.U, dual.point.s, dual.point.Vt)) is None
     fewer = FactoredDual(Engine(z, z.copy()), found, step, ValueForm(tau), 2)
-    assert fewer.sums_at(fewer.point) is None  # its sums are those of three triplets
+    assert fewer.smooth_at(fewer.point) is None  # its sums are those of three triplets
     single = z.astype(np.float32)
     rounded = FactoredDual(Engine(single, single.copy()), found, step, ValueForm(tau))
-    assert rounded.sums_at(rounded.point) is None
+    assert rounded.smooth_at(rounded.point) is None
 
 
 def test_a_run_in_float64_does_not_sum_its_answer_again(monkeypatch):
