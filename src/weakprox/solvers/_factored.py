@@ -44,6 +44,7 @@ THIN, WIDEST = 64, 0.1  # columns, and share of all columns, up to which a block
 # The same share in the first iterations. A rank that grows later is not low, and DavisYin
 # needs fewer iterations then.
 EARLY, WIDE = 2, 0.3
+FULL = 0.2  # share of all columns from which a block of which all is kept is given up
 SEVERAL = 16  # columns beyond the rank
 STUCK = 5  # iterations without progress
 ON_DEVICE = 384  # columns on a device, where eigenproblems take longer relative to products
@@ -143,7 +144,9 @@ class Factored:
                 break
             most = max(THIN, int((WIDE if k <= EARLY else WIDEST) * min(shape)))
             most = most if on_cpu(z) else min(most, ON_DEVICE)
-            if (width >= most or (wide and crowded and k > 1)) and self.thin():
+            # a wide block that is all kept would rarely fit into a slightly wider one
+            full = seen == width >= FULL * min(shape) or (wide and crowded and k > 1)
+            if (width >= most or full) and self.thin():
                 raise self.handed_over(replace(state, ritz=found))
             wider = WIDER * width
             if seen == width:  # a block that was far too narrow only starts the next one
