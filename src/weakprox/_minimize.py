@@ -92,7 +92,8 @@ def minimize(
         other cases. `result.explain()` gives the reason.
     tol : float, optional
         Accuracy relative to max(|f|, s), s = 1e-5 smoothness/2 |X|_F^2 at the answer X: the
-        second counts only where f nearly vanishes. The default is 1e-4 if `eps` is not given.
+        second counts only where f nearly vanishes. If intercepts explain all data up to
+        rounding, f counts as zero. The default is 1e-4 if `eps` is not given.
         It must be less than 1, and at least 1.2e-7 for float32 and 1e-14 for float64 data.
         Solvers that plan for an absolute accuracy get one from a rough run.
     eps : float, optional

@@ -375,3 +375,15 @@ def test_nearly_empty_columns_in_large_units_do_not_outweigh_the_others(count):
     model = SparseLowRankImputer(random_state=0).fit(np.hstack([X, rare]))
     assert -2.0 < model.hidden_scores_["mean"] < -0.5
     assert model.cv_results_["mean_test_score"].min() > -10.0
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("unit", [1e40, 1e100, 1e-40])
+def test_data_of_extreme_size_are_filled_alike(unit):
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((40, 3)) @ rng.standard_normal((3, 8))
+    X += 0.1 * rng.standard_normal(X.shape)
+    X[rng.random(X.shape) < 0.2] = np.nan
+    plain = SparseLowRankImputer(random_state=0).fit_transform(X)
+    other = SparseLowRankImputer(random_state=0).fit_transform(unit * X)
+    np.testing.assert_allclose(other / unit, plain, rtol=1e-6, atol=1e-9)
