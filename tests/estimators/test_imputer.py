@@ -17,6 +17,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 from unusual_data import UNUSUAL
 
 from weakprox import InputError, SparseLowRankImputer
+from weakprox.estimators import imputer as module
 from weakprox.estimators._nearest_rows import NearestRows
 
 
@@ -387,3 +388,37 @@ def test_data_of_extreme_size_are_filled_alike(unit):
     plain = SparseLowRankImputer(random_state=0).fit_transform(X)
     other = SparseLowRankImputer(random_state=0).fit_transform(unit * X)
     np.testing.assert_allclose(other / unit, plain, rtol=1e-6, atol=1e-9)
+
+
+def test_few_hidden_entries_do_not_determine_weights():
+    """Weights fitted to a dozen entries magnified the low-rank model four times."""
+    rng = np.random.default_rng(0)
+    truth = rng.standard_normal(12)
+    close = np.stack([0.2 * truth, 0.1 * truth, 0.3 * truth], axis=1)
+    assert module.weighed(close, truth)[0] == [0.0, 0.0, 1.0]
+    many = rng.standard_normal(module.FEW)
+    fitted = module.weighed(np.stack([0.2 * many, 0.0 * many, 0.0 * many], axis=1), many)[0]
+    np.testing.assert_allclose(fitted, [5.0, 0.0, 0.0], rtol=1e-6)
+
+
+def test_few_hidden_entries_must_be_predicted_clearly_better_than_by_means():
+    truth = np.array([1.0, -1.0, 1.0, -1.0, 2.0, 1.0])
+    guesses = np.zeros((6, 3))
+    guesses[4, 0] = 1.0  # one lucky entry
+    weights, scores = module.weighed(guesses, truth)
+    assert scores[1] > scores[0]
+    assert weights == [0.0, 0.0, 0.0]
+
+
+def test_tables_too_small_to_hide_entries_of_are_shrunk():
+    """Columns that are independent: nearly as good as their means."""
+    ours, means = [], []
+    for seed in range(30):
+        rng = np.random.default_rng(seed)
+        X = rng.standard_normal((4, 4))
+        gaps = X.copy()
+        gaps[rng.integers(4), rng.integers(4)] = np.nan
+        hole = np.isnan(gaps)
+        ours.append(SparseLowRankImputer(random_state=0).fit_transform(gaps)[hole] - X[hole])
+        means.append((np.nanmean(gaps, axis=0) - X)[hole])
+    assert np.mean(np.square(ours)) < 1.1 * np.mean(np.square(means))
