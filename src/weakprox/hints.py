@@ -184,6 +184,10 @@ def misfit(
         return ArgumentError(
             name, f"{counted(len(args) - own, 'argument')} by position", wanted
         )
+    if reason.startswith("multiple values"):
+        twice = reason.removeprefix("multiple values for argument ")
+        wanted = f"{name}({', '.join(places)}){more}; each argument once"
+        return ArgumentError(name, f"{twice} both by position and by name", wanted)
     absent = reason.removeprefix("missing a required argument: ")
     named = [
         f"{p.name}=..."
@@ -229,4 +233,4 @@ def _wanted(name: str, term: Any, missing: list[str]) -> str:
 
 
 def _needed(missing: list[str]) -> str:
-    return f", or an object with {', '.join(missing)}"
+    return f", or an object with {', '.join(missing)} (see docs/extend.md)"
