@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from dataclasses import replace
 from typing import Any, Literal
 
@@ -27,6 +27,7 @@ from weakprox.linalg.arrays import Array, namespace
 from weakprox.linalg.lowrank import LowRank
 from weakprox.losses.empirical import Empirical
 from weakprox.metering import Budget
+from weakprox.passes.compiling import limited
 from weakprox.penalties import Sum
 from weakprox.problem import Problem
 from weakprox.resources.memory import budget, honours_budget
@@ -241,7 +242,8 @@ def minimize(
         call=call,
         proof=proof,
     )
-    result = Run(problem, method, settings, last, warm, keeper).execute(first)
+    with nullcontext() if max_seconds is None else limited(max_seconds):
+        result = Run(problem, method, settings, last, warm, keeper).execute(first)
     labels = getattr(given.loss, "labels", (None, None))
     return replace(result, labels=labels, source=Source(given, keep=proof is True))
 

@@ -103,12 +103,12 @@ def role_of(term: object) -> str | None:
     return next((role for role, marks in MARKS.items() if known.issuperset(marks)), None)
 
 
-def shown_kind(value: object) -> str:
+def shown_kind(value: Any) -> str:
     """Return what a value is, in a few words, without its contents."""
     if isinstance(value, type):
         return f"the class {value.__name__}"
     if is_matrix(value):
-        m, d = value.shape  # type: ignore[attr-defined]
+        m, d = value.shape
         return f"a matrix ({type(value).__name__} of {m} x {d})"
     if isinstance(value, (bool, int, float)):
         return f"the number {value!r}"
