@@ -79,6 +79,21 @@ MISTAKES = {
         ArgumentError,
         ["3 arguments by position", "wp.Problem(loss, penalty, spectral)"],
     ),
+    "a solver given twice": (
+        lambda: wp.minimize(PROBLEM, "davis-yin", solver="davis-yin"),
+        ArgumentError,
+        ["got 'solver' both by position and by name", "each argument once"],
+    ),
+    "a term without members": (
+        lambda: wp.Problem(LOSS, object(), BALL),
+        wp.InputError,
+        ["smoothability", "see docs/extend.md"],
+    ),
+    "no observations": (
+        lambda: wp.losses.Completion([], [], np.zeros(0), (3, 2)),
+        wp.ShapeError,
+        ["values", "one axis, not empty"],
+    ),
     "minimize of a loss": (
         lambda: wp.minimize(LOSS),
         wp.InputError,

@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from dataclasses import replace
 from typing import Any, Literal
 
@@ -27,6 +27,7 @@ from weakprox.linalg.arrays import Array, namespace
 from weakprox.linalg.lowrank import LowRank
 from weakprox.losses.empirical import Empirical
 from weakprox.metering import Budget
+from weakprox.passes.compiling import limited
 from weakprox.penalties import Sum
 from weakprox.problem import Problem
 from weakprox.resources.memory import budget, honours_budget
@@ -92,7 +93,8 @@ def minimize(
         other cases. `result.explain()` gives the reason.
     tol : float, optional
         Accuracy relative to max(|f|, s), s = 1e-5 smoothness/2 |X|_F^2 at the answer X: the
-        second counts only where f nearly vanishes. The default is 1e-4 if `eps` is not given.
+        second counts only where f nearly vanishes. If intercepts explain all data up to
+        rounding, f counts as zero. The default is 1e-4 if `eps` is not given.
         It must be less than 1, and at least 1.2e-7 for float32 and 1e-14 for float64 data.
         Solvers that plan for an absolute accuracy get one from a rough run.
     eps : float, optional
@@ -240,7 +242,8 @@ def minimize(
         call=call,
         proof=proof,
     )
-    result = Run(problem, method, settings, last, warm, keeper).execute(first)
+    with nullcontext() if max_seconds is None else limited(max_seconds):
+        result = Run(problem, method, settings, last, warm, keeper).execute(first)
     labels = getattr(given.loss, "labels", (None, None))
     return replace(result, labels=labels, source=Source(given, keep=proof is True))
 

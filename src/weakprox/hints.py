@@ -103,12 +103,12 @@ def role_of(term: object) -> str | None:
     return next((role for role, marks in MARKS.items() if known.issuperset(marks)), None)
 
 
-def shown_kind(value: object) -> str:
+def shown_kind(value: Any) -> str:
     """Return what a value is, in a few words, without its contents."""
     if isinstance(value, type):
         return f"the class {value.__name__}"
     if is_matrix(value):
-        m, d = value.shape  # type: ignore[attr-defined]
+        m, d = value.shape
         return f"a matrix ({type(value).__name__} of {m} x {d})"
     if isinstance(value, (bool, int, float)):
         return f"the number {value!r}"
@@ -184,6 +184,10 @@ def misfit(
         return ArgumentError(
             name, f"{counted(len(args) - own, 'argument')} by position", wanted
         )
+    if reason.startswith("multiple values"):
+        twice = reason.removeprefix("multiple values for argument ")
+        wanted = f"{name}({', '.join(places)}){more}; each argument once"
+        return ArgumentError(name, f"{twice} both by position and by name", wanted)
     absent = reason.removeprefix("missing a required argument: ")
     named = [
         f"{p.name}=..."
@@ -229,4 +233,4 @@ def _wanted(name: str, term: Any, missing: list[str]) -> str:
 
 
 def _needed(missing: list[str]) -> str:
-    return f", or an object with {', '.join(missing)}"
+    return f", or an object with {', '.join(missing)} (see docs/extend.md)"

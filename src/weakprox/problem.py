@@ -23,7 +23,7 @@ from weakprox.losses.empirical import Empirical
 from weakprox.losses.observed import Observed
 from weakprox.passes import Step, Sums, ValueForm, passes_for
 from weakprox.penalties import Zero
-from weakprox.penalties.fixed import without_infinite_weights
+from weakprox.penalties.fixed import without_constraints
 from weakprox.protocols import Batch, Loss, Penalty, SpectralTerm
 from weakprox.resources.memory import budget
 
@@ -71,7 +71,7 @@ class Problem:
         self.shape: tuple[int, int] = loss.shape
         self.penalty.check(self.shape)
         known = (self.of_loss, self.of_spectral.form)
-        self.penalty = without_infinite_weights(self.penalty, self.loss, *known)
+        self.penalty = without_constraints(self.penalty, self.loss, *known)
         self._check_kind()
         spectral.check(self.shape)
         check = self.of_loss.check_constants

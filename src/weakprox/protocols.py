@@ -40,6 +40,8 @@ class LossCapabilities:
     # `furthest(X, batch, gradient)`: largest distance of one sample's gradient, or a bound
     furthest: Callable[[Array, Batch, Array], float] | None = None
     infimum: float | None = None  # lower bound on G, for proofs without strong convexity
+    # `smoothness_at(X)`: largest curvature at X, if `smoothness` is a typical one and no bound
+    smoothness_at: Callable[[Array], float] | None = None
     # the computed strong convexity, or None; takes `symmetric`
     true_strong_convexity: Callable[..., float | None] | None = None
     # raises if the declared constants cannot be true; takes `symmetric`

@@ -8,8 +8,8 @@ import weakprox as wp
 from weakprox.certificates import observed
 from weakprox.certificates import split as certificate
 from weakprox.linalg import bounds
-from weakprox.losses import Completion, Custom, Denoising, Sensing
-from weakprox.penalties import L1, ElasticNet, GroupL2, MaxAffine, SignedL1, Zero
+from weakprox.losses import Completion, Custom, Denoising, Regression, Sensing
+from weakprox.penalties import L1, Box, ElasticNet, GroupL2, MaxAffine, SignedL1, Zero
 from weakprox.solvers import SVRGCG, DavisYin, Extragradient
 from weakprox.spectral import Exact, NuclearBall, NuclearNorm, TracePSD
 
@@ -304,3 +304,21 @@ def test_float32_is_not_called_positive_semidefinite_beyond_rounding():
     least = float(np.linalg.eigvalsh(result.X.astype(float))[0])
     assert result.violation >= -least / 1000.0
     assert result.violation > 0.0
+
+
+# ------------------------------------------------------------------- step sizes
+
+
+@pytest.mark.parametrize(
+    ("seed", "shape", "low", "high"),
+    [(2, (4, 2), -0.5, 0.5), (19, (4, 2), -0.5, 0.5), (25, (6, 3), 0.0, 1.0)],
+)
+def test_a_step_size_does_not_change_without_end(seed, shape, low, high):
+    """The halves of the gap asked for one cycle of step sizes again and again."""
+    rng = np.random.default_rng(seed)
+    X, B = rng.standard_normal((10, shape[0])), rng.standard_normal(shape)
+    Y = X @ B + 0.1 * rng.standard_normal((10, shape[1]))
+    problem = wp.Problem(Regression(X[:3], Y[:3]), Box(low, high, 50.0), NuclearBall(1.0))
+    result = wp.minimize(problem, seed=0, progress=False)
+    assert result.solver == "DavisYin"
+    assert result.status is wp.Status.CERTIFIED

@@ -664,3 +664,17 @@ def test_an_average_of_parts():
     found = averaged(parts, [0.25, 0.75])
     np.testing.assert_allclose(found.dense, 0.25 * parts[0].dense + 0.75 * parts[1].dense)
     assert averaged(parts[:1], [1.0]).sparse is None
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("unit", [1e40, 1e55, 1e-55])
+def test_distances_of_data_of_extreme_size_do_not_overflow(unit):
+    rng = np.random.default_rng(0)
+    data = rng.standard_normal((40, 3)) @ rng.standard_normal((3, 8))
+    data += 0.1 * rng.standard_normal(data.shape)
+    how = {"scoring": "distance", "random_state": 0}
+    plain = SparseLowRankCovariance(**how).fit(data)
+    other = SparseLowRankCovariance(**how).fit(unit * data)
+    assert set(other.weights_) == set(plain.weights_)
+    found = other.covariance_ / unit / unit
+    np.testing.assert_allclose(found, plain.covariance_, rtol=1e-5, atol=1e-5)

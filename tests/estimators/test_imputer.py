@@ -17,6 +17,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 from unusual_data import UNUSUAL
 
 from weakprox import InputError, SparseLowRankImputer
+from weakprox.estimators import imputer as module
 from weakprox.estimators._nearest_rows import NearestRows
 
 
@@ -375,3 +376,51 @@ def test_nearly_empty_columns_in_large_units_do_not_outweigh_the_others(count):
     model = SparseLowRankImputer(random_state=0).fit(np.hstack([X, rare]))
     assert -2.0 < model.hidden_scores_["mean"] < -0.5
     assert model.cv_results_["mean_test_score"].min() > -10.0
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("unit", [1e40, 1e100, 1e-40])
+def test_data_of_extreme_size_are_filled_alike(unit):
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((40, 3)) @ rng.standard_normal((3, 8))
+    X += 0.1 * rng.standard_normal(X.shape)
+    X[rng.random(X.shape) < 0.2] = np.nan
+    plain = SparseLowRankImputer(random_state=0).fit_transform(X)
+    other = SparseLowRankImputer(random_state=0).fit_transform(unit * X)
+    np.testing.assert_allclose(other / unit, plain, rtol=1e-6, atol=1e-9)
+
+
+def test_few_hidden_entries_do_not_determine_weights():
+    """Weights fitted to a dozen entries magnified the low-rank model four times."""
+    rng = np.random.default_rng(0)
+    truth = rng.standard_normal(12)
+    close = np.stack([0.2 * truth, 0.1 * truth, 0.3 * truth], axis=1)
+    assert module.weighed(close, truth)[0] == [0.0, 0.0, 1.0]
+    many = rng.standard_normal(module.FEW)
+    fitted = module.weighed(np.stack([0.2 * many, 0.0 * many, 0.0 * many], axis=1), many)[0]
+    np.testing.assert_allclose(fitted, [5.0, 0.0, 0.0], rtol=1e-6)
+
+
+def test_few_hidden_entries_must_be_predicted_clearly_better_than_by_means():
+    truth = np.array([1.0, -1.0, 1.0, -1.0, 2.0, 1.0])
+    guesses = np.zeros((6, 3))
+    guesses[4, 0] = 1.0  # one lucky entry
+    weights, scores = module.weighed(guesses, truth)
+    assert scores[1] > scores[0]
+    assert weights == [0.0, 0.0, 0.0]
+
+
+def test_tables_too_small_to_hide_entries_of_are_shrunk():
+    """Columns that are independent: nearly as good as their means."""
+    ours, means = [], []
+    for seed in range(60):
+        rng = np.random.default_rng(seed)
+        X = rng.standard_normal((6, 3)) + 3.0 * rng.standard_normal(3)
+        hole = rng.random(X.shape) < 0.2
+        hole[0] = False
+        hole[1, 0] = True
+        gaps = np.where(hole, np.nan, X)
+        ours.append(SparseLowRankImputer(random_state=0).fit_transform(gaps)[hole] - X[hole])
+        means.append((np.nanmean(gaps, axis=0) - X)[hole])
+    error, least = (np.mean(np.concatenate(each) ** 2) for each in (ours, means))
+    assert error < 1.1 * least  # 1.12 with the weight of larger tables

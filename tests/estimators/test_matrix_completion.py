@@ -287,3 +287,47 @@ def test_pairs_in_a_frame_are_found_by_the_names_of_the_fit():
         np.testing.assert_array_equal(model.predict(kind(table)[["film", "person"]]), wanted)
     other = pd.DataFrame({"a": person, "b": film})  # other names: by position
     np.testing.assert_array_equal(model.predict(other), wanted)
+
+
+@pytest.mark.parametrize("size", [3.0, 1e-30, 1e40])
+def test_constant_data_are_proved(size):
+    """Residuals are rounding errors, relative to which no gap is small."""
+    C = np.full((30, 20), size)
+    C[np.random.default_rng(0).random(C.shape) < 0.3] = np.nan
+    model = MatrixCompletion(random_state=0).fit(C)
+    assert model.result_.certified
+    assert model.result_.counts.svds < 50
+    assert model.rank_ == 0
+    np.testing.assert_allclose(model.predict(np.argwhere(np.isnan(C))), size, rtol=1e-12)
+
+
+def test_a_large_mean_does_not_weaken_the_accuracy():
+    """Only rounding errors of the data count as zero, not small residuals."""
+    rng = np.random.default_rng(0)
+    L = 1e-3 * np.outer(rng.standard_normal(20), rng.standard_normal(15))
+    model = MatrixCompletion(1e-4, scaling="none", debias=False).fit(1e3 + L)
+    assert model.result_.certified
+    assert model.result_.gap <= 1e-3 * model.result_.value
+    assert model.rank_ == 1
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("unit", [1e100, 1e-100])
+def test_data_of_extreme_size_give_the_same_model(unit):
+    rng = np.random.default_rng(0)
+    M = rng.standard_normal((20, 2)) @ rng.standard_normal((2, 12))
+    M += 0.1 * rng.standard_normal(M.shape)
+    M[rng.random(M.shape) < 0.2] = np.nan
+    holes = np.argwhere(np.isnan(M))
+    plain = MatrixCompletion(random_state=0).fit(M)
+    other = MatrixCompletion(random_state=0).fit(unit * M)
+    np.testing.assert_allclose(other.predict(holes) / unit, plain.predict(holes), rtol=1e-6)
+    found = other.cv_results_["std_test_score"] / unit / unit
+    np.testing.assert_allclose(found, plain.cv_results_["std_test_score"], rtol=1e-6)
+
+
+def test_residuals_that_are_rounding_are_no_measure_for_huber():
+    rng = np.random.default_rng(0)
+    values = 1e3 + rng.integers(5, size=30)[:, None] + rng.integers(5, size=20)
+    model = MatrixCompletion(1.0, loss="huber", scaling="none", debias=False).fit(values / 7.0)
+    assert model.loss_.k == pytest.approx(float((values / 7.0).max()))

@@ -10,6 +10,7 @@ from weakprox.selection.search import (
     Search,
     Weights,
     clearly_positive,
+    deviations,
     least,
     limit,
     near,
@@ -241,3 +242,25 @@ def test_what_leaves_no_doubt_is_ten_standard_errors_from_zero():
     assert clearly_positive(away).tolist() == [False, True, False]
     away[0, 0] = np.inf
     assert clearly_positive(away)[0]
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("size", [1e-200, 1.0, 1e200, 1.7e308])
+def test_deviations_of_numbers_of_any_size(size):
+    values = np.array([[1.0, 0.0, np.nan], [0.5, 0.0, 1.0], [-0.25, 0.0, 1.0]])
+    np.testing.assert_allclose(
+        deviations(size * values, 1) / size, values.std(axis=0, ddof=1), rtol=1e-14
+    )
+    np.testing.assert_array_equal(deviations(0.0 * values[:, :2]), [0.0, 0.0])
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("size", [1e-200, 1e200])
+def test_rules_of_choice_do_not_depend_on_the_unit(size):
+    rng = np.random.default_rng(0)
+    losses = 1.0 + 0.1 * rng.random((5, 6)) + 0.02 * np.arange(6)
+    np.testing.assert_array_equal(near(size * losses), near(losses))
+    assert least(size * losses, range(6, 0, -1)) == least(losses, range(6, 0, -1))
+    away = losses - losses[:, [0]]
+    np.testing.assert_array_equal(clearly_positive(size * away), clearly_positive(away))
+    assert 1 < near(losses).sum() < 6

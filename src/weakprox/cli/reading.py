@@ -104,8 +104,9 @@ def layout_options(command: Callable[..., None]) -> Callable[..., None]:
         layout = {name: options.pop(name) for name in own}
         command(**options, reading=Reading(**layout))
 
-    run.__signature__ = inspect.Signature(named)  # type: ignore[attr-defined]
-    run.__annotations__ = {one.name: one.annotation for one in named}
+    found: Any = run
+    found.__signature__ = inspect.Signature(named)
+    found.__annotations__ = {one.name: one.annotation for one in named}
     return run
 
 

@@ -12,6 +12,7 @@ import numpy as np
 from weakprox.estimators._simple_covariances import Parts
 from weakprox.linalg import decompositions
 from weakprox.selection.noise import Values
+from weakprox.selection.search import unit_near
 
 SMALL = 0.01  # weights below are set to zero
 STEPS = 50  # steps of the search for weights, which is smooth and has few unknowns
@@ -71,7 +72,9 @@ def averaging_weights(
     losses = [fold.log_loss if likely else fold.distance_loss for fold in folds]
     slopes = np.array([loss(prior)[1] for loss in losses])
     slopes -= slopes.mean(axis=1, keepdims=True)
-    error = math.sqrt(float(np.mean(slopes.var(axis=0, ddof=1))) * sets / len(folds))
+    unit = unit_near(slopes)  # squares may overflow
+    variance = float(np.mean((slopes / unit).var(axis=0, ddof=1)))
+    error = unit * math.sqrt(variance * sets / len(folds))
     if not error > 0.0:  # all kinds are the same
         return prior
 

@@ -20,6 +20,7 @@ from sklearn.utils import check_random_state
 from weakprox._minimize import minimize
 from weakprox.arguments import integer, is_integer
 from weakprox.errors import InputError, ProofError
+from weakprox.passes.compiling import limited
 from weakprox.problem import Problem
 from weakprox.result import Certificate, Result
 from weakprox.selection.path import rough, warm
@@ -340,11 +341,11 @@ def _managed(fit: Callable[..., Any], name: str) -> Callable[..., Any]:
             data = dict(zip(("X", "y"), args, strict=False))
             data |= {name: named[name] for name in ("X", "y") if name in named}
             if not told or not hasattr(model, "_skl_callbacks"):
-                with _hints(data):
+                with _hints(data), limited(model.max_seconds):
                     return _proved(fit(model, *args, **named), level)
             task = model._init_callback_context(max_subtasks=None)
             task.call_on_fit_task_begin(estimator=model, **data)
-            with _hints(data):
+            with _hints(data), limited(model.max_seconds):
                 found = fit(model, *args, **named)
             task.call_on_fit_task_end(estimator=model, **data)
             return _proved(found, level)

@@ -24,6 +24,7 @@ from weakprox.losses.completion import INTERCEPTS
 from weakprox.losses.entry_losses import Logistic, Poisson, Squared, entry_loss
 from weakprox.problem import Problem
 from weakprox.selection._observed_path import (
+    EXACT,
     PATIENCE,
     ROUGH,
     WEIGHTS,
@@ -625,8 +626,11 @@ def _threshold(loss: Completion) -> float:
     size = np.abs(np.asarray(data.dual(x, data.fitted(x))))
     if loss.intercepts == "none":
         size = np.abs(size - np.median(size))
-    typical = GAUSSIAN * float(np.median(size)) or float(size.std())
-    return TUNING * typical or 1.0
+    largest = float(np.abs(data.values).max())
+    for typical in (GAUSSIAN * float(np.median(size)), float(size.std())):
+        if typical > EXACT * largest:
+            return TUNING * typical
+    return largest or 1.0  # intercepts explain all data: no residual is large
 
 
 def _recoded(y: Vector, classes: Vector) -> Vector:

@@ -26,7 +26,7 @@ from weakprox.penalties import ElasticNet
 from weakprox.problem import Problem
 from weakprox.result import Result
 from weakprox.selection._observed_path import path_point
-from weakprox.selection.search import Search, least, limit, stream
+from weakprox.selection.search import Search, clearly_positive, least, limit, stream
 from weakprox.solvers import DavisYin
 from weakprox.spectral import NuclearBall, NuclearNorm
 
@@ -40,6 +40,7 @@ FEWEST = 20  # with fewer observed entries nothing is hidden
 WIDEST = 1000  # columns up to which their covariance is learnt
 SHRINKAGES = (0.5, 0.25, 0.12, 0.06, 0.03, 0.015, 0.007, 0.003, 0.001)  # of correlations
 FOLDS = 5  # folds of the hidden entries that judge the weights of models
+FEW = 40  # with fewer hidden entries, no weights are fitted
 MODELS = ("low-rank", "conditional", "neighbours")  # parts that the answer may have
 HALVINGS = 12  # halvings of the nuclear weight, from the one at which X is zero
 PATIENCE = 2  # halvings without a gain after which the search ends
@@ -60,11 +61,13 @@ class Candidate(NamedTuple):
     `nuclear` is the weight of the nuclear norm relative to the largest singular value of
     the data. `share` is lam in units of nuclear / (sqrt m + sqrt d): noise of that size in
     each entry has about the spectral norm `nuclear`. The defaults apply if there is too
-    little to learn from.
+    little to learn from. On simulated tables of up to 19 observed entries, this weight lost
+    5 % to column means if columns were independent and gained 26 % with one factor; 0.1 lost
+    9 % and gained 28 %.
     """
 
     scaling: Scaling = "standard"
-    nuclear: float = 0.1
+    nuclear: float = 0.35
     share: float = 1 / 16
 
 
@@ -303,7 +306,11 @@ class SparseLowRankImputer(OneToOneFeatureMixin, TransformerMixin, Certified):
     equations, to a relative residual of 1e-6. Their covariance, found by EM, is not certified.
 
     The combination is taken if it predicts hidden entries better than each model alone;
-    otherwise the best model is.
+    otherwise the best model is. With fewer than 40 hidden entries (tables of up to about a
+    hundred), one model or none is: a model that is better than column means by more than one
+    standard error. With fewer than 20 observed entries nothing is hidden, and the low-rank
+    model is strongly shrunk. If columns are independent, column means are better on such small
+    tables.
 
     ``result_.report("r.html", data=X)`` shows the filled table (`result_.estimate`). It is kept
     for at most 2**20 entries; for larger tables, the report shows the solution of the problem
@@ -582,10 +589,12 @@ def weighed(guesses: Vector, truth: Vector) -> tuple[list[float], list[float]]:
     """Weights of models that predict the truth best, and the scores of all choices.
 
     The choices are no model, one model, or all with the best nonnegative weights.
-    Weights are judged by parts of the entries that they were not fitted to.
+    Weights are judged by parts of the entries that they were not fitted to. Few entries do not
+    determine weights, and a model must then be better than none by one standard error.
     """
     from scipy.optimize import nnls
 
+    few = len(truth) < FEW
     fold = np.arange(len(truth)) % min(FOLDS, len(truth))
     alone = [np.zeros(guesses.shape[1]), *np.eye(guesses.shape[1])]
     losses = []
@@ -593,7 +602,10 @@ def weighed(guesses: Vector, truth: Vector) -> tuple[list[float], list[float]]:
         here = fold == k
         tried = [*alone, nnls(guesses[~here], truth[~here])[0]]
         losses.append([np.mean((guesses[here] @ w - truth[here]) ** 2) for w in tried])
-    best = least(losses)
+    best = least(np.array(losses)[:, :-1] if few else losses)
+    if few and best:
+        gain = truth**2 - (guesses @ alone[best] - truth) ** 2
+        best = best if clearly_positive(gain[:, None], 1.0)[0] else 0
     weights = alone[best] if best < len(alone) else nnls(guesses, truth)[0]
     return [float(w) for w in weights], [-float(x) for x in np.mean(losses, axis=0)]
 

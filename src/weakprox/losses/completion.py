@@ -187,6 +187,7 @@ class Completion:
         """Losses are not negative, and depend on the observed entries only."""
         return LossCapabilities(
             infimum=0.0,
+            smoothness_at=self.smoothness_at if self.loss.smoothness is None else None,
             in_float64=self.in_float64,
             in_unit=self.in_unit if isinstance(self.loss, (Squared, Huber)) else None,
             size=lambda: self.size,
@@ -581,6 +582,14 @@ class Completion:
         cells, size = to_numpy(self._cells[batch]), math.prod(self.shape)
         grad = np.bincount(cells, weights=weights, minlength=size).reshape(self.shape)
         return xp.asarray(grad, dtype=X.dtype, device=arrays.device_of(X))
+
+    def smoothness_at(self, X: Array) -> float:
+        """Largest second derivative of G in one entry of X."""
+        data, x = self.observed(), self.entries(X)
+        bends = data.curvature(x, data.fitted(x))
+        if data.left is not None:
+            bends = bends * self._factors() ** 2
+        return float(data.pattern.repeated(bends)[0])
 
     def _slopes(self, X: Array, batch: Any) -> Array:
         """Derivative of each term of a batch in its entry of X, without the scale n."""

@@ -44,7 +44,7 @@ def as_array(name: str, value: Any, ndim: int) -> Array:
             wanted += "; a file is read by weakprox.storage.read_matrix(path).dense()"
         raise InputError(name, type(value).__name__, wanted)
     if value.ndim != ndim or 0 in tuple(value.shape):
-        wanted = f"{ndim} axes, none of them empty"
+        wanted = "one axis, not empty" if ndim == 1 else f"{ndim} axes, none of them empty"
         raise ShapeError(name, f"shape {tuple(value.shape)}", wanted)
     if not arrays.is_real(value):
         wanted = "float32, float64 or integers"

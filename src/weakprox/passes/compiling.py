@@ -4,8 +4,8 @@ Numba compiles a pass when it is first called, which takes seconds, and stores t
 disk. NumPy usually finishes a single run in less time. So a process without stored passes
 begins with NumPy. Once its runs have taken as long as the compilation would, the next run
 compiles: all in all this takes at most twice the time of the better choice. The same holds for
-loading stored passes. The choice is made at the start of a run and kept in its checkpoints,
-since the last bits of a result depend on it.
+loading stored passes, which runs with a time limit below a second avoid. The choice is made
+at the start of a run and kept in its checkpoints, since the last bits of a result depend on it.
 
 The environment variable WEAKPROX_COMPILE replaces the rule: "always" or "never".
 """
@@ -33,6 +33,7 @@ AT_ONCE = 200_000_000  # entries from which one run repays compilation
 REPAID = 6.0  # seconds of runs in NumPy after which compilation is repaid
 # The same for loading numba and stored passes (benchmarks/first_call.py).
 LOADED_AT_ONCE, LOADED = 16_000_000, 0.4
+LOADING = 1.0  # seconds that loading takes, which shorter time limits do not allow
 COMPILER = 120 << 20  # bytes of numba and what it has compiled
 
 
@@ -45,6 +46,7 @@ class Choice:
 
 
 _run: ContextVar[Choice | None] = ContextVar("run", default=None)
+_limit: ContextVar[float | None] = ContextVar("limit", default=None)
 _spent = 0.0  # seconds of runs without compiled passes, in this process
 
 
@@ -56,6 +58,9 @@ def chosen(entries: float = LOADED_AT_ONCE, kind: str = DENSE) -> bool:
     loaded = f"weakprox.passes.{kind}" in sys.modules
     if not loaded and budget() is not None and room() < COMPILER:
         return False  # numba itself would not fit
+    limit = _limit.get()
+    if not loaded and limit is not None and limit < LOADING:
+        return False
     if entries >= AT_ONCE or _spent >= REPAID:
         return True
     return (loaded or entries >= LOADED_AT_ONCE or _spent >= LOADED) and stored(kind)
@@ -76,6 +81,18 @@ def current(kind: str = DENSE) -> bool:
 def about_to_compile(kind: str = DENSE) -> bool:
     """Return whether passes of this kind will be compiled if they are used now."""
     return current(kind) and not stored(kind) and find_spec("numba") is not None
+
+
+@contextmanager
+def limited(seconds: float | None) -> Iterator[None]:
+    """Do not load passes within this context if its time limit is too short for that."""
+    outer = _limit.get()
+    least = [limit for limit in (outer, seconds) if limit is not None]
+    token = _limit.set(min(least, default=None))
+    try:
+        yield
+    finally:
+        _limit.reset(token)
 
 
 @contextmanager

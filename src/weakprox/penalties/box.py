@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -20,12 +21,12 @@ class Box(Combinable):
     r"""Bounds, :math:`R(X) = s \sum_{ij} \max(l_{ij} - x_{ij},\ x_{ij} - u_{ij},\ 0)`.
 
     The penalty is exact: if the slope s is above the largest multiplier of the constraint
-    :math:`l \le X \le u`, the minimisers are those of the problem with the constraint. For
-    `Denoising` and `NuclearNorm(lam)`, lam plus the largest distance of the data from the
-    bounds is enough. The constraint itself would be infinite at a low-rank X that nearly
-    satisfies it, while the penalty is finite. The penalty is never above the indicator of the
-    constraint, so that a proved lower bound also holds for the problem with the constraint, for
-    any slope.
+    :math:`l \le X \le u`, the minimisers are those of the problem with the constraint. By
+    default, a `Problem` computes a slope that is proved to be steep enough. For `Denoising` and
+    `NuclearNorm(lam)`, lam plus the largest distance of the data from the bounds is enough. The
+    constraint itself would be infinite at a low-rank X that nearly satisfies it, while the
+    penalty is finite. The penalty is never above the indicator of the constraint, so that a
+    proved lower bound also holds for the problem with the constraint, for any slope.
 
     The dual set is the box |y| <= s, with the linear term :math:`\sum u y_+ - l y_-`. It is
     smoothed with y^2/(2 s): theta = s, gamma = s m d / 2.
@@ -35,13 +36,15 @@ class Box(Combinable):
     low, high : float or array that broadcasts to the shape of X
         The bounds; -inf and inf for none. Equal bounds fix entries: with low = high = 0 at
         some entries and infinite bounds elsewhere, those entries are zero.
-    slope : float
-        The slope s outside of the bounds, at least 0.
+    slope : float, optional
+        The slope s outside of the bounds, at least 0. By default the bounds are a constraint,
+        inf, and a `Problem` finds the slope. For that it needs a nuclear norm, or a ball and
+        bounds with :math:`l \le 0 \le u`.
     """
 
     low: Any = field(compare=False)
     high: Any = field(compare=False)
-    slope: float
+    slope: float = math.inf
     _digest: str = field(default="", init=False)  # of the bounds: identifies the penalty
     _weights = ("slope",)
     separable = True
@@ -63,14 +66,36 @@ class Box(Combinable):
         if (low == np.inf).any() or (high == -np.inf).any():
             raise InputError("low, high", "low = inf or high = -inf", "bounds that can be met")
         settings = {"low": low, "high": high, "_digest": digest(low, high)}
-        settings["slope"] = nonnegative("slope", self.slope)
+        steep = self.slope == math.inf
+        settings["slope"] = math.inf if steep else nonnegative("slope", self.slope)
         settings["rowwise"] = low.shape[0] == 1 == high.shape[0]
         vars(self).update(settings)
 
     def __repr__(self) -> str:
         ends = [f"{end.item():g}" if end.size == 1 else "..." for end in (self.low, self.high)]
-        told = f", {self._digest}" if "..." in ends else ""
-        return f"Box({', '.join(ends)}, slope={self.slope!r}{told})"
+        told = "" if self.constrains else f", slope={self.slope!r}"
+        told += f", {self._digest}" if "..." in ends else ""
+        return f"Box({', '.join(ends)}{told})"
+
+    @property
+    def constrains(self) -> bool:
+        """Whether the bounds are a constraint, without a slope yet."""
+        return self.slope == math.inf
+
+    @property
+    def largest(self) -> float:
+        """The size of the largest finite bound, 0 if there is none."""
+        ends = [np.abs(end[np.isfinite(end)]) for end in (self.low, self.high)]
+        return max(float(end.max(initial=0.0)) for end in ends)
+
+    def nearest_to_zero(self, shape: tuple[int, int]) -> Any:
+        """The point within the bounds that is nearest to zero."""
+        return np.clip(np.zeros(shape), self.low, self.high)
+
+    def farthest(self, C: Any) -> float:
+        """The largest distance of an entry of C from a finite bound."""
+        ends = [np.where(np.isinf(end), C, end) for end in (self.low, self.high)]
+        return max(float(np.abs(C - end).max()) for end in ends)
 
     @property
     def capabilities(self) -> PenaltyCapabilities:
@@ -91,9 +116,8 @@ class Box(Combinable):
         """Slope times the sum of distances from the bounds."""
         xp, x = namespace(X), wide(X)
         low, high = like(self.low, x), like(self.high, x)
-        return self.slope * (
-            total(xp.clip(low - x, 0.0, None)) + total(xp.clip(x - high, 0.0, None))
-        )
+        off = total(xp.clip(low - x, 0.0, None)) + total(xp.clip(x - high, 0.0, None))
+        return self.slope * off if off else 0.0
 
     def pull(self, y: Array) -> Array:
         """K is the identity."""

@@ -57,6 +57,7 @@ OWN_BOUND = (
 )  # dual points that compute their own bound
 SECOND = 4  # one in so many failed proofs is followed by one with a new decomposition
 ONE_PASS = 48  # rank up to which a pass that computes X entry by entry is faster
+RESIDUAL = 16  # units of rounding in a residual of intercepts
 IN_SINGLE = 8  # units of float32 in a value that could not be computed in float64
 
 
@@ -80,10 +81,14 @@ def _accuracy(
 
     Relative to max(|value|, SMALL size), size = smoothness/2 |X|^2 at the point X with that
     value (or |X|^2 itself, given as a number): the optimum may be zero, and no gap but zero
-    is small relative to that. The size is computed only if it can matter.
+    is small relative to that. The size is computed only if it can matter. Residuals of
+    intercepts that explain all data are rounding errors, which no gap need be smaller than.
     """
     if not tol or not math.isfinite(value):
         return eps
+    floor = _rounding(problem)
+    if abs(value) <= floor:
+        return floor
     if X is None or X == 0.0:
         return tol * abs(value)
     half = 0.5 * problem.loss.smoothness
@@ -94,6 +99,14 @@ def _accuracy(
     if SMALL * half * longest * longest <= abs(value):  # infinite if it overflows
         return tol * abs(value)
     return tol * max(abs(value), SMALL * half * (X if isinstance(X, float) else X.sqnorm))
+
+
+def _rounding(problem: Problem) -> float:
+    """Bound on G if all residuals of intercepts are rounding errors; 0 without intercepts."""
+    data, size = problem.observed, problem.of_loss.size
+    if data is None or size is None or data.intercepts == "none" or not data.smoothness:
+        return 0.0
+    return 0.5 * data.smoothness * data.size * (RESIDUAL * DOUBLE * size()) ** 2
 
 
 def _diverged(problem: Problem, value: float) -> bool:

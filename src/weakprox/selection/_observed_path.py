@@ -355,8 +355,17 @@ def path_point(
 ) -> tuple[LowRank, Effects]:
     """Iterate from a neighbour's answer until f hardly falls; nothing is proved.
 
-    If few entries are observed, corrections take the place of most steps.
+    If few entries are observed, corrections take the place of most steps. Data of extreme size
+    are solved in another unit, as by `minimize`.
     """
+    unit = unit_of(problem)
+    if unit != 1.0:
+        if start is not None:
+            start = LowRank(start.U, start.s / unit, start.Vt)
+        limits: Any = {"tol": tol, "rank": rank, "seed": seed, "deadline": deadline}
+        X, found = path_point(problem.in_unit(unit), start, **limits)
+        effects = Effects(unit * found.mean, unit * found.rows, unit * found.columns)
+        return LowRank(X.U, unit * X.s, X.Vt), effects
     if FilledProximal.pays(problem):
         return filled_point(problem, start, tol=tol, rank=rank, deadline=deadline)
     meter = Meter(Budget())

@@ -65,6 +65,21 @@ class Deadline:
         return self if self.left is None else Deadline.after(part * self.left)
 
 
+def unit_near(values: Values) -> float:
+    """A power of two near the largest finite number, 0.5 for zeros.
+
+    Squares of numbers over it neither overflow nor lose digits.
+    """
+    sizes = np.abs(values[np.isfinite(values)])
+    return math.ldexp(1.0, math.frexp(sizes.max(initial=0.0))[1] - 1)
+
+
+def deviations(values: Values, ddof: int = 0) -> Any:
+    """Standard deviations of columns, of numbers whose squares may overflow."""
+    unit = unit_near(values)
+    return unit * (values / unit).std(axis=0, ddof=ddof)
+
+
 def near(losses: Any, errors: float = 1.0, repeats: int = 1) -> Values:
     """Which candidates are worse than the best by at most `errors` standard errors.
 
@@ -76,7 +91,7 @@ def near(losses: Any, errors: float = 1.0, repeats: int = 1) -> Values:
     best = int(np.nanargmin(found.mean(axis=0)))
     away = found - found[:, [best]]
     size = np.sqrt(len(found) / repeats)
-    close = away.mean(axis=0) <= errors * away.std(axis=0, ddof=1) / size
+    close = away.mean(axis=0) <= errors * deviations(away, 1) / size
     close[best] = True
     return np.asarray(close)
 
@@ -88,7 +103,7 @@ def clearly_positive(away: Values, errors: float | None = None) -> Any:
     thirty. Infinite differences are clear, and one fold has no standard error.
     """
     measured = len(away) > 1 and np.isfinite(away).all()
-    error = away.std(axis=0, ddof=1) / math.sqrt(len(away)) if measured else 0.0
+    error = deviations(away, 1) / math.sqrt(len(away)) if measured else 0.0
     return away.mean(axis=0) > (SURE if errors is None else errors) * error
 
 
@@ -142,7 +157,7 @@ class Scores:
         }
         columns |= {
             "mean_test_score": mean,
-            "std_test_score": scores.std(axis=0),
+            "std_test_score": deviations(scores),
             "rank_test_score": places,
             **more,
         }

@@ -64,6 +64,8 @@ MARGIN = 1.5  # factor on the largest curvature seen, for directions not seen ye
 VISIBLE = 1e-6  # relative length below which a difference is mostly rounding
 ROUNDING = 32  # units of rounding in a gradient
 CLEAR = 1e-3  # relative excess that contradicts a declared constant beyond rounding
+TOO_LONG = 4.0  # curvature times gamma above which a step that is tried is taken back
+SHORTEST, SHORTER = 1 / 64, 1 / 4  # range of the change of gamma after such a step
 
 
 @dataclass(frozen=True)
@@ -101,6 +103,34 @@ class Curvature:
         """Raise if the curvature is below the declared strong convexity."""
         if self.least < (1 - CLEAR) * declared:
             raise Contradicted(0.5 * self.least)
+
+
+@dataclass(frozen=True)
+class Tried:
+    """The last point that was accepted, if steps are tried: a loss of unbounded curvature.
+
+    Such a loss has no step size that is short enough everywhere. If the curvature between two
+    points shows that the step to the second one was too long, the iteration continues from the
+    first one with a smaller gamma. Pedregosa & Gidel, "Adaptive Three Operator Splitting",
+    2018, do the same with another condition.
+    """
+
+    X: Array
+    V: LowRank | None
+    h: float
+    z: Array
+    gradient: Array
+    count: int = 0  # accepted points before
+
+    def bend(self, X: Array, gradient: Array) -> float:
+        """Curvature of G from this point to X; infinite or NaN if it is too large."""
+        move, turn = X - self.X, gradient - self.gradient
+        with np.errstate(over="ignore", invalid="ignore"):
+            length, along, turned = sqnorm(move), inner(turn, move), sqnorm(turn)
+        if not math.isfinite(turned):
+            return math.inf
+        visible = length > VISIBLE**2 * sqnorm(X) and along > 0.0
+        return turned / along if visible else 0.0
 
 
 @dataclass(frozen=True)
@@ -172,6 +202,7 @@ class Stored:
         self.cap, self.memory = rank, memory
         self._prox: WeakProx | None = None
         self._move: Array = None
+        self._shorter: float | None = None  # change of gamma, if the step is taken back
 
     def project(self, state: Memory, k: int) -> Memory:
         """The proximal point of z, by a decomposition of the necessary rank."""
@@ -216,7 +247,12 @@ class Stored:
         assert prox is not None
         X, z, gamma = state.X, state.z, state.gamma
         gradient = tools.loss.grad(X, tools.loss.everything(), out=tools.arena.like(z))
-        state = _watched(problem, state, X, gradient)
+        if problem.of_loss.smoothness_at is not None:
+            state = self._judged_by_trial(state, gradient)
+            if self._shorter is not None:
+                return state, 1.0, 1.0
+        else:
+            state = _watched(problem, state, X, gradient)
         smooth = _value(problem, X, gradient)
         parts = split(problem.penalty, X, z, gradient, gamma, state.y)
         near, self._move = max(0.0, parts.near), parts.move
@@ -234,6 +270,29 @@ class Stored:
             state = self._at_sparse(state, math.sqrt(parts.length), k)
             near = max(0.0, state.sparse_gap - far) if math.isfinite(state.spread) else near
         return state, near, far
+
+    def _judged_by_trial(self, state: Memory, gradient: Array) -> Memory:
+        """Accept X and update the smoothness near it, or return to the last point."""
+        tried, self._shorter = state.tried, None
+        found = Tried(state.X, state.V, state.h, cast(Array, state.z), gradient * 1.0)
+        if tried is None:
+            return replace(state, tried=found)
+        steep = self.problem.penalty.curvature
+        relative = state.gamma * (tried.bend(state.X, gradient) + steep)
+        if not relative <= TOO_LONG:
+            self._shorter = max(SHORTEST, min(SHORTER, 1.0 / relative))
+            return replace(state, X=tried.X, V=tried.V, h=tried.h)
+        beta = self._local_smoothness(state.X, tried.count) + steep
+        found = replace(found, count=tried.count + 1)
+        return replace(state, tried=found, parameters=replace(state.parameters, beta=beta))
+
+    def _local_smoothness(self, X: Array, count: int) -> float:
+        """Smoothness near X: the typical one, unless it is too small or far too large."""
+        assert self.problem.of_loss.smoothness_at is not None
+        there, typical = self.problem.of_loss.smoothness_at(X), self.problem.loss.smoothness
+        if count >= FEW and typical > LOOSE * MARGIN * there > 0.0:
+            return MARGIN * there
+        return max(there, typical)
 
     def _sparse_pays(self, state: Memory, uneven: bool, k: int) -> bool:
         """Whether f may be much smaller at Y, since X is not low-rank and far from optimal."""
@@ -323,6 +382,8 @@ class Stored:
         z: Any = state.z
         X: Any = state.X
         move, arena = self._move, self.tools.arena
+        if self._shorter is not None:
+            return self._back(state, self._shorter)
         stride = _stride(state, move)
         if change == 1.0 and stride > 1.0:
             after = arena.like(z)
@@ -340,6 +401,16 @@ class Stored:
             after[rows] += move[rows]
         gamma = state.gamma * change
         return replace(state, z=after, gamma=gamma, history=History(), stride=1.0)
+
+    def _back(self, state: Memory, change: float) -> Memory:
+        """Return to the last accepted point and its dual point u, with a smaller gamma."""
+        tried: Any = state.tried
+        after = self.tools.arena.like(tried.z)
+        for rows in row_blocks(after):
+            after[rows] = change * tried.z[rows] + (1.0 - change) * tried.X[rows]
+        gamma = state.gamma * change
+        tried = replace(tried, z=after)
+        return replace(state, z=after, gamma=gamma, tried=tried, history=History(), stride=1.0)
 
 
 @dataclass(frozen=True)

@@ -48,11 +48,14 @@ from weakprox.solvers._gap_driven import (
     capped,
     start_at,
 )
-from weakprox.solvers._stored import APART, Curvature, History, Stored, first_target
+from weakprox.solvers._stored import APART, Curvature, History, Stored, Tried, first_target
 from weakprox.solvers.base import ARRAYS, Tools, Warmth, array_bytes, fits
 
 FASTEST = 4.0  # largest change of gamma in one iteration
+LARGEST = 1.8  # largest gamma times smoothness; the theory requires less than 2
+SUDDEN = 0.5  # change of gamma below which the smoothness has grown
 FIRST_WIDTH = 16  # width of the block of a factored step, which must hold the rank
+OFTEN = 32  # iterations without progress after which gamma changes rarely
 SLOW = 0.1  # factor by which a stretch of factored steps must reduce the gap
 NOT_LOW = 1 << 30  # more than any rank
 
@@ -67,6 +70,7 @@ class Memory(GapMemory):
     # for stored steps; an iteration for the dual point starts from the last y
     history: History = field(default_factory=History)
     curvature: Curvature | None = None  # of G, if it is not known exactly
+    tried: Tried | None = None  # if that curvature is not bounded
     stride: float = 1.0  # length of the last step, in moves
     spread: float = math.nan  # (|Y|_*/|X|_* - 1) / |Y - X|; inf if f at Y is not smaller
     sparse_gap: float = math.inf  # estimate at Y
@@ -99,7 +103,8 @@ def balance(steps: Stored | Factored, state: Memory, near: float, far: float) ->
     gamma = state.gamma * state.change
     change = balanced(near, far, gamma * state.parameters.beta)
     if isinstance(steps, Stored):
-        return steps.rebalance(state, change)
+        too_long = gamma * state.parameters.beta > LARGEST / SUDDEN
+        return steps.rebalance(state, change if too_long or may_change(state) else 1.0)
     if state.change == change == 1.0:
         return state
     # z has moved; its next pass makes the change
@@ -108,6 +113,17 @@ def balance(steps: Stored | Factored, state: Memory, near: float, far: float) ->
     return replace(
         state, gamma=gamma, change=1.0, turned=True, ratio=min(1.0, OTHER * state.ratio)
     )
+
+
+def may_change(state: Memory) -> bool:
+    """Whether gamma may change to balance the gap.
+
+    The halves of the gap of a flat problem depend on more than gamma, which may then repeat
+    a cycle of values without end. A fixed gamma converges. So without progress gamma only
+    changes after 64, 128, 256, ... iterations.
+    """
+    waited = state.done - state.progress
+    return waited <= OFTEN or waited.bit_count() == 1
 
 
 @dataclass(frozen=True)
@@ -311,12 +327,9 @@ def _plan(problem: Problem, tools: Tools) -> Plan:
 
 
 def balanced(near: float, far: float, relative: float) -> float:
-    """Factor for gamma that balances the halves; `relative` is gamma times smoothness.
-
-    The theory requires gamma < 2 / smoothness.
-    """
-    most = 1.8 / relative
-    if most < 0.5:
+    """Factor for gamma that balances the halves; `relative` is gamma times smoothness."""
+    most = LARGEST / relative
+    if most < SUDDEN:
         return most  # the smoothness is larger than declared
     if near <= APART * far and far <= APART * near:
         return 1.0

@@ -4,6 +4,8 @@ import hashlib
 import os
 import sys
 import time
+import warnings
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -161,3 +163,35 @@ def test_sums_without_kernels_where_rows_are_empty():
     np.testing.assert_array_equal(effects, [1.0, 21.0, 24.0])
     narrow = pattern.pattern(rows.astype(np.int8), columns, (200, 3))[0]
     np.testing.assert_array_equal(narrow.row_counts[:6], found.row_counts)
+
+
+def test_short_time_limits_do_not_allow_loading(monkeypatch):
+    monkeypatch.setattr(compiling, "stored", cache(lambda kind="": True))
+    kind = "passes that are not loaded"
+    assert compiling.chosen(kind=kind)
+    with compiling.limited(0.05):
+        assert not compiling.chosen(kind=kind)
+        with compiling.limited(60.0):  # the shorter limit holds
+            assert not compiling.chosen(kind=kind)
+        monkeypatch.setitem(sys.modules, f"weakprox.passes.{kind}", compiling)
+        assert compiling.chosen(kind=kind)
+        monkeypatch.delitem(sys.modules, f"weakprox.passes.{kind}")
+    with compiling.limited(60.0):
+        assert compiling.chosen(kind=kind)
+    with compiling.limited(None):
+        assert compiling.chosen(kind=kind)
+
+
+@pytest.mark.parametrize(("seconds", "loads"), [(0.05, False), (None, True)])
+def test_fits_with_a_short_time_limit_do_not_load_passes(monkeypatch, seconds, loads):
+    asked = []
+    monkeypatch.setattr(compiling, "stored", cache(lambda kind="": True))
+    monkeypatch.setattr(pattern, "_compiled", lambda: asked.append(1))
+    monkeypatch.delitem(sys.modules, "weakprox.passes.entries_compiled", raising=False)
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((40, 2)) @ rng.standard_normal((2, 8))
+    X[rng.random(X.shape) < 0.2] = np.nan
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # nothing may be proved in that time
+        wp.SparseLowRankImputer(max_seconds=seconds, random_state=0).fit(X)
+    assert bool(asked) is loads

@@ -9,10 +9,10 @@ import torch
 
 import weakprox as wp
 from weakprox.losses import Denoising
-from weakprox.penalties import L1, Box
+from weakprox.penalties import L1, Box, ElasticNet
 from weakprox.penalties.base import Smoothed
 from weakprox.penalties.proximal import proximal_dual
-from weakprox.spectral import NuclearBall, NuclearNorm
+from weakprox.spectral import NuclearBall, NuclearNorm, TracePSD
 
 rng = np.random.default_rng(0)
 M = rng.standard_normal((9, 3)) @ rng.standard_normal((3, 7))
@@ -136,3 +136,100 @@ def test_wrong_bounds_are_refused(low, high, slope, name):
 def test_bounds_must_fit():
     with pytest.raises(wp.ShapeError, match="low"):
         wp.Problem(Denoising(M), Box(np.zeros((3, 7)), 1.0, 1.0), NuclearNorm(0.5))
+
+
+# bounds without a slope
+
+
+def bounded_value(loss, h, shape, low, high):
+    """The optimum of the problem with the constraint."""
+    X = cp.Variable(shape)
+    limits = [low <= X, high >= X]
+    f = loss(X)
+    if isinstance(h, NuclearNorm):
+        f = f + h.lam * cp.normNuc(X)
+    else:
+        limits.append(cp.normNuc(X) <= h.tau)
+    return cp.Problem(cp.Minimize(f), limits).solve(solver="CLARABEL")
+
+
+DATA = 3.0 * np.random.default_rng(5).standard_normal((6, 5))
+
+
+@pytest.mark.parametrize(
+    ("h", "low", "high"),
+    [
+        (NuclearNorm(1.0), 0.0, 1.0),
+        (NuclearNorm(1.0), 1.0, 2.0),
+        (NuclearNorm(4.0), -3.0, -0.5),
+        (NuclearBall(2.0), 0.0, 1.0),
+        (NuclearBall(8.0), -0.5, 0.5),
+    ],
+    ids=repr,
+)
+def test_bounds_without_a_slope_are_a_constraint(h, low, high):
+    problem = wp.Problem(wp.losses.Denoising(DATA), Box(low, high), h)
+    result = wp.minimize(problem, tol=1e-6, proof=True, progress=False)
+    best = bounded_value(lambda X: 0.5 * cp.sum_squares(X - DATA), h, DATA.shape, low, high)
+    assert result.certified
+    assert result.value == pytest.approx(best, rel=3e-6)
+    assert result.certificate.lower_bound <= best * (1 + 1e-7)
+    assert low - 1e-4 <= result.X.min()
+    assert result.X.max() <= high + 1e-4
+    assert wp.verify(result.proof, problem)
+
+
+@pytest.mark.parametrize("h", [NuclearNorm(0.3), NuclearBall(3.0)], ids=repr)
+def test_bounds_of_coefficients_that_are_pulled_out_of_them(h):
+    """The slope at zero is not enough: other coefficients move, too."""
+    rng = np.random.default_rng(1)
+    A = rng.standard_normal((4, 6)) + 2.0
+    Y = A @ DATA[:6, :3]
+    problem = wp.Problem(wp.losses.Regression(A, Y), Box(0.0, 0.5), h)
+    result = wp.minimize(problem, tol=1e-5, progress=False)
+    scale = problem.loss.value(np.zeros((6, 3)), problem.loss.everything()) / np.sum(Y**2)
+    best = bounded_value(lambda X: scale * cp.sum_squares(A @ X - Y), h, (6, 3), 0.0, 0.5)
+    assert result.certified
+    assert result.value == pytest.approx(best, rel=3e-5)
+    assert result.certificate.lower_bound <= best * (1 + 1e-6)
+
+
+def test_bounds_beside_squares_and_other_bounds():
+    """Squares pull an entry from its bound: by twice their weight times the bound."""
+    both = Box(1.0, np.inf) + Box(-np.inf, 50.0) + ElasticNet(0.0, 40.0)
+    with pytest.raises(wp.InputError, match="slope"):  # their nearest points to zero differ
+        wp.Problem(wp.losses.Denoising(DATA), both, NuclearNorm(1.0))
+    penalty = Box(1.0, np.inf) + ElasticNet(0.0, 40.0)
+    problem = wp.Problem(wp.losses.Denoising(DATA), penalty, NuclearNorm(1.0))
+    result = wp.minimize(problem, tol=1e-8, progress=False)
+    assert result.X.min() == pytest.approx(1.0, abs=1e-4)
+
+
+def test_a_box_without_a_slope_is_infinite_outside():
+    box = Box(0.0, 1.0)
+    assert repr(box) == "Box(0, 1)"
+    assert box.value(np.array([[0.0, 1.0]])) == 0.0
+    assert box.value(np.array([[0.0, 1.1]])) == np.inf
+    problem = wp.Problem(wp.losses.Denoising(DATA), box, NuclearNorm(1.0))
+    assert np.isfinite(problem.penalty.slope)
+    assert problem.penalty.slope >= 1.0 + np.abs(np.clip(DATA, 0.0, 1.0) - DATA).max()
+
+
+@pytest.mark.parametrize(
+    ("box", "h"),
+    [(Box(1.0, 2.0), NuclearBall(3.0)), (Box(0.0, 1.0), TracePSD(3.0))],
+    ids=repr,
+)
+def test_bounds_without_a_known_slope_are_refused(box, h):
+    with pytest.raises(wp.InputError, match="finite slope") as caught:
+        wp.Problem(wp.losses.Denoising(np.eye(4)), box, h)
+    assert caught.value.argument == "slope"
+    wp.Problem(wp.losses.Denoising(np.eye(4)), Box(box.low, box.high, 5.0), h)
+
+
+@pytest.mark.parametrize("penalty", [Box(0.0, 1.0), L1(1.0, np.inf)], ids=repr)
+def test_a_loss_of_unbounded_curvature_has_no_known_slope(penalty):
+    rows, cols = np.indices((4, 3)).reshape(2, -1)
+    loss = wp.losses.Completion(rows, cols, np.arange(12.0), (4, 3), loss="poisson")
+    with pytest.raises(wp.InputError, match="no known bound"):
+        wp.Problem(loss, penalty, NuclearBall(3.0))
