@@ -52,6 +52,9 @@ from weakprox.solvers._stored import APART, Curvature, History, Stored, first_ta
 from weakprox.solvers.base import ARRAYS, Tools, Warmth, array_bytes, fits
 
 FASTEST = 4.0  # largest change of gamma in one iteration
+LARGEST = 1.8  # gamma times the smoothness; below 2
+# Iterations without progress after which gamma changes less often: not within this share of them.
+CALM, RARER = 32, 8.0
 FIRST_WIDTH = 16  # width of the block of a factored step, which must hold the rank
 SLOW = 0.1  # factor by which a stretch of factored steps must reduce the gap
 NOT_LOW = 1 << 30  # more than any rank
@@ -68,6 +71,7 @@ class Memory(GapMemory):
     history: History = field(default_factory=History)
     curvature: Curvature | None = None  # of G, if it is not known exactly
     stride: float = 1.0  # length of the last step, in moves
+    changed: int = 0  # iteration that last changed gamma
     spread: float = math.nan  # (|Y|_*/|X|_* - 1) / |Y - X|; inf if f at Y is not smaller
     sparse_gap: float = math.inf  # estimate at Y
     offer_below: float = math.inf  # estimate at which Y is offered
@@ -91,14 +95,26 @@ def iterate(steps: Stored | Factored, state: Memory, k: int) -> tuple[Memory, bo
     state = steps.project(state, k)
     state, dual = steps.prove(state, k)
     state, near, far = steps.advance(state, k, dual)  # type: ignore[arg-type]
-    return balance(steps, state, near, far), dual is not None
+    return balance(steps, state, near, far, k), dual is not None
 
 
-def balance(steps: Stored | Factored, state: Memory, near: float, far: float) -> Memory:
-    """Change gamma if one half of the gap is much larger than the other."""
+def balance(
+    steps: Stored | Factored, state: Memory, near: float, far: float, k: int
+) -> Memory:
+    """Change gamma if one half of the gap is much larger than the other.
+
+    While the gap does not fall, changes of stored steps become rarer: the iteration may
+    circle if gamma changes again and again, and converges for any fixed gamma.
+    """
     gamma = state.gamma * state.change
-    change = balanced(near, far, gamma * state.parameters.beta)
+    relative = gamma * state.parameters.beta
+    change = balanced(near, far, relative)
     if isinstance(steps, Stored):
+        wait = (k - state.progress - CALM) / RARER
+        if k - state.changed < wait and relative <= LARGEST:
+            change = 1.0
+        elif change != 1.0:
+            state = replace(state, changed=k)
         return steps.rebalance(state, change)
     if state.change == change == 1.0:
         return state
@@ -315,7 +331,7 @@ def balanced(near: float, far: float, relative: float) -> float:
 
     The theory requires gamma < 2 / smoothness.
     """
-    most = 1.8 / relative
+    most = LARGEST / relative
     if most < 0.5:
         return most  # the smoothness is larger than declared
     if near <= APART * far and far <= APART * near:
