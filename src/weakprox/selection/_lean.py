@@ -109,7 +109,7 @@ def lean_point(problem: Problem, past: Warmth | None, tol: float, seed: Any) -> 
         bound = max(bound, value - near - far - lost / gamma)
         if value - bound <= tol * abs(value):
             break
-        state = balance(steps, state, near, far)
+        state = balance(steps, state, near, far, k)
     else:
         return None
     assert state.V is not None
