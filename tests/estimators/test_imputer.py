@@ -375,3 +375,15 @@ def test_nearly_empty_columns_in_large_units_do_not_outweigh_the_others(count):
     model = SparseLowRankImputer(random_state=0).fit(np.hstack([X, rare]))
     assert -2.0 < model.hidden_scores_["mean"] < -0.5
     assert model.cv_results_["mean_test_score"].min() > -10.0
+
+
+@pytest.mark.parametrize("power", [-400, 125, 300])
+def test_columns_may_be_in_any_unit(power):
+    rng = np.random.default_rng(3)
+    X = np.outer(rng.standard_normal(12), rng.standard_normal(8)) + 0.1 * rng.random((12, 8))
+    X[rng.random(X.shape) < 0.2] = np.nan
+    filled, other = (
+        SparseLowRankImputer(random_state=0).fit_transform(scale * X)
+        for scale in (1.0, 2.0**power)
+    )
+    np.testing.assert_allclose(other * 2.0**-power, filled, rtol=1e-9)

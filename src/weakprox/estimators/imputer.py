@@ -11,6 +11,7 @@ import numpy as np
 from sklearn.base import OneToOneFeatureMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from weakprox._minimize import unit_of
 from weakprox.arguments import flag, is_auto, nonnegative, one_of, or_auto, positive
 from weakprox.errors import InputError
 from weakprox.estimators._base import Certified
@@ -560,7 +561,12 @@ class SparseLowRankImputer(OneToOneFeatureMixin, TransformerMixin, Certified):
         if self._ridge(lam) == 0.0 and isinstance(spectral, NuclearNorm):
             limits: dict[str, Any] = {"rank": None, "deadline": self._search_end}
             problem = Problem(loss, None, spectral)
-            return path_point(problem, start, tol=STEADY, seed=self._seed, **limits)[0]
+            unit = unit_of(problem)  # 1, except for data of extreme size
+            if unit != 1.0:
+                problem = problem.in_unit(unit)
+                start = None if start is None else LowRank(start.U, start.s / unit, start.Vt)
+            V = path_point(problem, start, tol=STEADY, seed=self._seed, **limits)[0]
+            return LowRank(V.U, unit * V.s, V.Vt)
         if isinstance(spectral, NuclearBall) and start is not None:
             start = start if spectral.violation(start) <= 0.0 else None
         found = self._fitted(loss, lam, spectral, trial=True, tol=ROUGH, start=start)

@@ -53,8 +53,9 @@ from weakprox.solvers.base import ARRAYS, Tools, Warmth, array_bytes, fits
 
 FASTEST = 4.0  # largest change of gamma in one iteration
 LARGEST = 1.8  # gamma times the smoothness; below 2
-# Iterations without progress after which gamma changes less often: not within this share of them.
-CALM, RARER = 32, 8.0
+# Iterations without progress after which gamma changes less often, and the share of those beyond
+# them that must pass between changes.
+CALM, RARER = 32, 0.125
 FIRST_WIDTH = 16  # width of the block of a factored step, which must hold the rank
 SLOW = 0.1  # factor by which a stretch of factored steps must reduce the gap
 NOT_LOW = 1 << 30  # more than any rank
@@ -110,7 +111,7 @@ def balance(
     relative = gamma * state.parameters.beta
     change = balanced(near, far, relative)
     if isinstance(steps, Stored):
-        wait = (k - state.progress - CALM) / RARER
+        wait = RARER * (k - state.progress - CALM)
         if k - state.changed < wait and relative <= LARGEST:
             change = 1.0
         elif change != 1.0:
