@@ -162,8 +162,8 @@ def minimize(
         arguments.flag("proof", proof)
     arguments.flag("stop_when_certified", stop_when_certified)
     if checkpoint is None and checkpoint_every is not None:
-        given = f"{checkpoint_every!r}, without a file"
-        raise InputError("checkpoint_every", given, "a checkpoint, too")
+        alone = f"{checkpoint_every!r}, without a file"
+        raise InputError("checkpoint_every", alone, "a checkpoint, too")
     if callback is not None and not callable(callback):
         raise InputError("callback", type(callback).__name__, "a callable, or None")
     arguments.one_of("progress", progress, (True, False, "auto"))

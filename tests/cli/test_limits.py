@@ -189,7 +189,9 @@ def test_a_name_that_is_not_utf8_in_a_report(folder, weakprox, matrix):
 
 
 def test_options_without_a_file_to_write(refused):
-    refused("estimate", "m.npy", *PROBLEM, "-o", "-", says=("--output: got -", "standard output"))
+    refused(
+        "estimate", "m.npy", *PROBLEM, "-o", "-", says=("--output: got -", "standard output")
+    )
     refused(
         "estimate", "m.npy", *PROBLEM, "--checkpoint-every", 5, says="--checkpoint-every: got 5"
     )

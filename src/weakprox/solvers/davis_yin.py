@@ -53,8 +53,8 @@ from weakprox.solvers.base import ARRAYS, Tools, Warmth, array_bytes, fits
 
 FASTEST = 4.0  # largest change of gamma in one iteration
 LARGEST = 1.8  # gamma times the smoothness; below 2
-# Iterations without progress after which gamma changes less often, and the share of those beyond
-# them that must pass between changes.
+# Iterations without progress after which gamma changes less often, and the share of the
+# iterations beyond them that must pass between changes.
 CALM, RARER = 32, 0.125
 FIRST_WIDTH = 16  # width of the block of a factored step, which must hold the rank
 SLOW = 0.1  # factor by which a stretch of factored steps must reduce the gap
@@ -99,9 +99,7 @@ def iterate(steps: Stored | Factored, state: Memory, k: int) -> tuple[Memory, bo
     return balance(steps, state, near, far, k), dual is not None
 
 
-def balance(
-    steps: Stored | Factored, state: Memory, near: float, far: float, k: int
-) -> Memory:
+def balance(steps: Stored | Factored, state: Memory, near: float, far: float, k: int) -> Memory:
     """Change gamma if one half of the gap is much larger than the other.
 
     While the gap does not fall, changes of stored steps become rarer: the iteration may

@@ -353,9 +353,7 @@ def test_the_bound_holds_where_intercepts_are_hard_to_find():
     # G is constant, so the optimum is the least of the penalty over the ball
     A = np.array([[[-3410.0, 4908.0, -11507.0]]])
     for kind in ("columns", "both"):
-        problem = wp.Problem(
-            separated(intercepts=kind), MaxAffine(A), NuclearBall(1000.0)
-        )
+        problem = wp.Problem(separated(intercepts=kind), MaxAffine(A), NuclearBall(1000.0))
         result = wp.minimize(problem, progress=False)
         optimum = 4 * np.log(2.0) - 1000.0 * np.linalg.norm(A)
         assert result.certificate.lower_bound <= optimum + 1e-12 * abs(optimum)
