@@ -162,6 +162,10 @@ def minimize(
         raise InputError("tol", f"{tol!r}, and eps = {eps!r}", "only one of them")
     if proof is not None:
         arguments.flag("proof", proof)
+    arguments.flag("stop_when_certified", stop_when_certified)
+    if checkpoint is None and checkpoint_every is not None:
+        alone = f"{checkpoint_every!r}, without a file"
+        raise InputError("checkpoint_every", alone, "a checkpoint, too")
     if callback is not None and not callable(callback):
         raise InputError("callback", type(callback).__name__, "a callable, or None")
     arguments.one_of("progress", progress, (True, False, "auto"))

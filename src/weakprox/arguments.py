@@ -214,3 +214,5 @@ def refuse_foreign(argument: str, x: object) -> None:
     if str(getattr(x, "layout", "")).startswith("torch.sparse"):
         wanted = "a dense tensor (x.to_dense()), or a SciPy sparse matrix"
         raise InputError(argument, "a sparse torch tensor", wanted)
+    if getattr(getattr(x, "device", None), "type", None) == "meta":
+        raise InputError(argument, "a tensor on the device meta", "one that holds numbers")

@@ -66,6 +66,19 @@ def gradient(loss: Loss, X: Array, batch: Batch, out: Array | None) -> Array:
     return into(X, batch, out)
 
 
+def tangent(loss: Loss, X: Array, out: Array | None) -> tuple[float, Array]:
+    """Return value and gradient at X of an affine function that is nowhere above G.
+
+    The gradient is written to `out` if that is given and supported by the loss.
+    """
+    own = protocols.loss_capabilities(loss).tangent
+    if own is not None:
+        return own(X)
+    batch = loss.everything()
+    slope = gradient(loss, X, batch, out)
+    return loss.value(X, batch), slope
+
+
 @dataclass(frozen=True)
 class Sized:
     """A batch with its number of samples."""

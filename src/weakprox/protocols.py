@@ -35,6 +35,9 @@ class LossCapabilities:
     centre: Callable[[Batch], Array] | None = None
     # `grad_into(X, batch, out)` writes the gradient over `out`
     grad_into: Callable[[Array, Batch, Array], Array] | None = None
+    # `tangent(X)`: value and gradient of an affine function below G that touches it at X, for a
+    # G that is a minimum over other variables, which may not have been found exactly
+    tangent: Callable[[Array], tuple[float, Array]] | None = None
     origin: Callable[[], tuple[float, Array]] | None = None  # (G(0), grad G(0)), quadratic G
     merged: Callable[[Any], Batch] | None = None  # `merged(batches)`: several batches as one
     # `furthest(X, batch, gradient)`: largest distance of one sample's gradient, or a bound

@@ -126,3 +126,9 @@ def test_sparse_tensors_are_refused_too():
     torch = pytest.importorskip("torch")
     with pytest.raises(InputError, match="to_dense"):
         Denoising(torch.eye(3).to_sparse())
+
+
+def test_tensors_without_data_are_refused_too():
+    torch = pytest.importorskip("torch")
+    with pytest.raises(InputError, match=r"M: got a tensor on the device meta"):
+        Denoising(torch.eye(3, device="meta"))

@@ -6,6 +6,8 @@ import re
 
 import numpy as np
 import pytest
+import scipy.io
+import scipy.sparse
 
 
 @pytest.fixture
@@ -128,3 +130,27 @@ def test_estimate_points_from_missing_entries_to_complete(weakprox, tmp_path, na
     assert refused.exit_code == 2
     assert "weakprox complete" in refused.stderr
     assert weakprox("complete", str(file)).exit_code == 0
+
+
+@pytest.mark.parametrize("name", ["s.mtx", "s.npz"])
+def test_stored_entries_of_a_sparse_file_are_the_observations(name, table, weakprox):
+    L, seen = table
+    rows, cols = np.nonzero(seen)
+    values = L[seen]
+    values[0] = 0.0  # stored, so observed
+    S = scipy.sparse.coo_array((values, (rows, cols)), L.shape)
+    if name.endswith("mtx"):
+        scipy.io.mmwrite(name, S)
+    else:
+        scipy.sparse.save_npz(name, S)
+    M = np.where(seen, L, np.nan)
+    M[rows[0], cols[0]] = 0.0
+    np.save("dense.npy", M)
+    found = []
+    for file in (name, "dense.npy"):
+        done = weakprox("complete", file, "-o", "out.npy", "--report", "r.html", "--json")
+        assert done.exit_code == 0, done.stderr
+        found.append((json.loads(done.stdout)["value"], np.load("out.npy")))
+    assert found[0][0] == pytest.approx(found[1][0], rel=1e-6)
+    np.testing.assert_allclose(found[0][1], found[1][1], atol=1e-4)
+    assert found[0][1][rows[0], cols[0]] == 0.0

@@ -48,6 +48,19 @@ def test_numbers_too_small_to_square_are_not_called_zeros(folder, refused, matri
         refused("estimate", "tiny.npy", *options, says=("tiny.npy", "squares underflow"))
 
 
+@pytest.mark.parametrize("power", [-400, 450])
+def test_lam_and_tau_are_chosen_for_numbers_of_any_size(power, folder, weakprox, matrix):
+    unit = 2.0**power
+    np.save("other.npy", matrix * unit)
+    found = []
+    for file in ("m.npy", "other.npy"):
+        done = weakprox("estimate", file, "--json")
+        assert done.exit_code == 0
+        found.append(json.loads(done.stdout))
+    for name in ("lam", "tau", "noise"):
+        assert found[1][name] == pytest.approx(unit * found[0][name], rel=1e-6)
+
+
 @pytest.mark.parametrize(
     ("scale", "dtype"),
     [(1e30, np.float32), (1e102, np.float32), (1e200, np.float64), (1e300, np.float64)],
@@ -173,3 +186,12 @@ def test_a_name_that_is_not_utf8_in_a_report(folder, weakprox, matrix):
     page = (folder / "r.html").read_text(encoding="utf-8")
     # title, heading and settings of the page; title and settings in the JSON
     assert page.count(r"bad\udcff.npy") == 5
+
+
+def test_options_without_a_file_to_write(refused):
+    refused(
+        "estimate", "m.npy", *PROBLEM, "-o", "-", says=("--output: got -", "standard output")
+    )
+    refused(
+        "estimate", "m.npy", *PROBLEM, "--checkpoint-every", 5, says="--checkpoint-every: got 5"
+    )

@@ -424,3 +424,15 @@ def test_tables_too_small_to_hide_entries_of_are_shrunk():
         means.append((np.nanmean(gaps, axis=0) - X)[hole])
     error, least = (np.mean(np.concatenate(each) ** 2) for each in (ours, means))
     assert error < 1.1 * least  # 1.12 with the weight of larger tables
+
+
+@pytest.mark.parametrize("power", [-400, 125, 300])
+def test_columns_may_be_in_any_unit(power):
+    rng = np.random.default_rng(3)
+    X = np.outer(rng.standard_normal(12), rng.standard_normal(8)) + 0.1 * rng.random((12, 8))
+    X[rng.random(X.shape) < 0.2] = np.nan
+    filled, other = (
+        SparseLowRankImputer(random_state=0).fit_transform(scale * X)
+        for scale in (1.0, 2.0**power)
+    )
+    np.testing.assert_allclose(other * 2.0**-power, filled, rtol=1e-9)

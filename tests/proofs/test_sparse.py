@@ -121,3 +121,14 @@ def test_refusals():
     _, hasty = solved(*CASES["ball"], max_seconds=0.0)
     with pytest.raises(wp.ProofError):
         _ = hasty.sparse
+
+
+def test_linear_losses_have_one():
+    # nothing is measured, so that the smoothness of G is zero
+    loss = losses.Sensing(np.zeros((2, 4, 3)), np.array([1.0, -1.0]))
+    for h in (spectral.NuclearBall(2.0), spectral.NuclearNorm(0.5)):
+        problem = wp.Problem(loss, penalties.L1(0.3), h)
+        point = wp.minimize(problem, progress=False).sparse
+        assert point.matrix.nnz == 0
+        assert point.value == pytest.approx(0.5)
+        assert point.gap <= 1e-12

@@ -233,3 +233,15 @@ def test_data_is_let_go_with_the_problem(solver):
     finally:
         gc.enable()
     assert result.rank > 0
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        ({"stop_when_certified": "no"}, "stop_when_certified: got 'no'; wanted True or False"),
+        ({"checkpoint_every": 5.0}, "checkpoint_every: got 5.0, without a file"),
+    ],
+)
+def test_options_that_would_be_ignored_are_refused(options, says):
+    with pytest.raises(wp.InputError, match=says):
+        wp.minimize(PROBLEMS["denoising-l1"], **options)

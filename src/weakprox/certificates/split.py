@@ -22,7 +22,7 @@ from weakprox.linalg import arrays
 from weakprox.linalg.arrays import Array, eps_of, inner, norm, sqnorm
 from weakprox.linalg.bounds import EXACT_BELOW, THOROUGH, factored_bound
 from weakprox.linalg.lowrank import LowRank, dense
-from weakprox.metering import gradient
+from weakprox.metering import tangent
 from weakprox.penalties.proximal import proximal_dual
 from weakprox.problem import Problem
 from weakprox.protocols import Dual, DualPoint, Penalty, Tolerance, WeakProx
@@ -176,8 +176,7 @@ def split_bound(
         used.append(prox)
     if prox.V is not V:
         X = dense(prox.V, arena.like(A))
-    batch = loss.everything()
-    g, value = gradient(loss, X, batch, arena.like(A)), loss.value(X, batch)
+    value, g = tangent(loss, X, arena.like(A))
     whole = not (R.rowwise and R.separable)
     sums = np.zeros(len(_TERMS))
     slope = prox.shrink * weight
@@ -241,11 +240,13 @@ def lower_bound(
     `reached` is a value of f, which limits the size of a minimiser if nothing else does.
     `scratch`, an array like X, may be overwritten.
     """
-    loss, batch = problem.loss, problem.loss.everything()
+    loss = problem.loss
     a = loss.strong_convexity
     w = a + problem.penalty.curvature
-    A = gradient(loss, X, batch, scratch)
-    value, linear, square = loss.value(X, batch), inner(A, X), sqnorm(X)
+    value, A = tangent(loss, X, scratch)
+    linear, square = inner(A, X), sqnorm(X)
+    if value == -math.inf:
+        return value, "exact"  # no affine function below G was found
     sizes = abs(value) + abs(linear)
     if w == 0.0:
         # Rounding errors of X and of the gradient remain in A even if their sum is small. Every

@@ -34,7 +34,8 @@ def complete(
         Path,
         typer.Argument(
             help="A long table (.csv, .tsv or .parquet) with --row, --col and --value; or a "
-            f"matrix ({options.FORMATS}) with NaN or empty cells for what is missing."
+            f"matrix ({options.FORMATS}) with NaN or empty cells for what is missing; of a "
+            "sparse one, entries that are not stored."
         ),
     ],
     row: Annotated[str | None, unset("Column of the table that names rows.")] = None,
@@ -84,7 +85,9 @@ def complete(
     outputs = Outputs.planned([file], tables=() if names is None else READS, **paths)
     if names is None:
         table = _matrix(file, reading)
-        given: tuple[Any, ...] = (table.dense(), None, None)
+        # stored entries of a sparse matrix are the observations
+        M = table.values if _is_sparse(table) else table.dense()
+        given: tuple[Any, ...] = (M, None, None)
         wanted = None
     else:
         layout = {"sep": reading.sep, "decimal": reading.decimal}
@@ -122,7 +125,7 @@ def complete(
 
     def predict(path: Path) -> None:
         if names is None or wanted is None:
-            write_matrix(path, _filled(model, given[0]), table.rows, table.columns)
+            write_matrix(path, _filled(model, table), table.rows, table.columns)
         else:
             predicted = model.predict(wanted[names[0]], wanted[names[1]])
             write_long(path, {**wanted, "prediction": predicted})
@@ -182,9 +185,19 @@ def _names(
     raise InputError(missing, "nothing", "a column: all of --row, --col and --value, or none")
 
 
-def _filled(model: MatrixCompletion, M: Any) -> Any:
-    """The matrix with predictions where it has NaN."""
-    filled = np.array(M, dtype=float)
+def _is_sparse(table: Table) -> bool:
+    from scipy.sparse import issparse  # slow to import
+
+    return bool(issparse(table.values))
+
+
+def _filled(model: MatrixCompletion, table: Table) -> Any:
+    """The matrix with predictions where it has NaN or, if it is sparse, no stored entry."""
+    filled = np.array(table.dense(), dtype=float)
+    if _is_sparse(table):
+        stored = np.zeros(filled.shape, dtype=bool)
+        stored[table.values.coords] = True
+        filled[~stored] = np.nan
     rows, columns = np.nonzero(np.isnan(filled))
     if len(rows):
         filled[rows, columns] = model.predict(rows, columns)

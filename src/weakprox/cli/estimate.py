@@ -83,8 +83,9 @@ def estimate(
         ),
     ] = None,
     checkpoint_every: Annotated[
-        float, typer.Option(help="Seconds between checkpoints; 0: after every outer step.")
-    ] = 60.0,
+        float | None,
+        unset("Seconds between checkpoints; 0: after every outer step. Default: 60."),
+    ] = None,
     resume: Annotated[
         bool,
         typer.Option(

@@ -51,6 +51,9 @@ class Outputs:
         wanted = {kind: path for kind, path in paths.items() if path is not None}
         taken = {path.resolve(): "the input file itself" for path in inputs}
         for kind, path in wanted.items():
+            if str(path) == "-":
+                given = "- (standard output)"
+                raise InputError(kind, given, "the name of a file, such as found.csv")
             if kind not in suffixes:
                 known_suffix(path)
             elif path.suffix.lower() not in suffixes[kind]:

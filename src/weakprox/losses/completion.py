@@ -31,6 +31,7 @@ from weakprox.protocols import LossCapabilities
 from weakprox.resources.memory import as_bytes, limited, room, shown_bytes
 
 INTERCEPTS: tuple[Intercepts, ...] = ("none", "rows", "columns", "both")
+SETTLED = 1e-11  # distance of intercepts from the best ones at which G has its tangent
 EXPANDED = 1 << 28  # entries of X up to which zeros are listed, or entries counted
 
 
@@ -188,6 +189,7 @@ class Completion:
         return LossCapabilities(
             infimum=0.0,
             smoothness_at=self.smoothness_at if self.loss.smoothness is None else None,
+            tangent=None if self.intercepts == "none" else self.tangent,
             in_float64=self.in_float64,
             in_unit=self.in_unit if isinstance(self.loss, (Squared, Huber)) else None,
             size=lambda: self.size,
@@ -577,11 +579,31 @@ class Completion:
         if self._far is not None:
             summed = self._far.pushed(X, batch) * (self._scale / self._length(batch))
             return np.asarray(summed, dtype=X.dtype)
-        slopes, xp = self._slopes(X, batch), namespace(X)
+        slopes = self._slopes(X, batch)
         weights = to_numpy(slopes) * (self._scale / int(slopes.shape[0]))
+        return self._at_cells(X, weights, batch)
+
+    def tangent(self, X: Array) -> tuple[float, Array]:
+        """Value and gradient at X of an affine function below G, with any intercepts.
+
+        It is the tangent if the best intercepts were found. Otherwise the dual point of those
+        that were found is made feasible, and the value is that of its bound.
+        """
+        data, x = self.observed(), self.entries(X)
+        effects = data.fitted(x)
+        q, value = data.dual(x, effects), data.value(x, effects)
+        if data.off(q, effects) > SETTLED:
+            q = data.feasible(q, data.curvature(x, effects))
+            lower, rounding = data.bound(q, effects)
+            value = lower - rounding - arrays.inner(q, x)
+        slopes = -1.0 * (q if data.left is None else q * self._factors())
+        return value, self._at_cells(X, to_numpy(slopes), self.everything())
+
+    def _at_cells(self, X: Array, slopes: Any, batch: Any) -> Array:
+        """The matrix with these numbers, in host memory, summed at their entries of X."""
         cells, size = to_numpy(self._cells[batch]), math.prod(self.shape)
-        grad = np.bincount(cells, weights=weights, minlength=size).reshape(self.shape)
-        return xp.asarray(grad, dtype=X.dtype, device=arrays.device_of(X))
+        grad = np.bincount(cells, weights=slopes, minlength=size).reshape(self.shape)
+        return namespace(X).asarray(grad, dtype=X.dtype, device=arrays.device_of(X))
 
     def smoothness_at(self, X: Array) -> float:
         """Largest second derivative of G in one entry of X."""

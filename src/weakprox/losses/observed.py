@@ -33,6 +33,7 @@ DAMPED = 1e-2  # largest share of the curvature that is added to it far from the
 STRAIGHT = 1e-6  # the same where a dual point is made feasible
 SIGNS = 20  # rounds in which rows and columns of one sign are looked for
 FEW = 2_000_000  # positions up to which SciPy's products with one vector are fastest
+SHORTEST = 1e-9  # share of a step of that fit below which no decrease is looked for
 FLAT = 1e-12  # curvature relative to that of the preconditioner that is rounding only
 DOUBLE = 2.0**-52
 THIN = 8  # columns up to which products at the observations cost less than all of them
@@ -256,8 +257,7 @@ class Observed:
         for _ in range(NEWTON):
             q = self.dual(x, effects)
             rest = self._margins(q, effects, -self.ridge)  # negative derivatives of G
-            scale = Effects(*self.pattern.margins(namespace(q).abs(q)))
-            far = _largest(rest, scale)
+            far = self._relative(rest, q)
             if far <= accuracy:
                 break
             within = max(0.1 * accuracy, 1e-15) if quadratic else max(1e-3, 0.1 * accuracy)
@@ -266,18 +266,54 @@ class Observed:
                 # the square: curvatures may differ by more than the steps have converged
                 h = h + min(DAMPED, far * far) * _steepest(h)
             step = self._solved(h, rest, within)
-            after = _moved(effects, step, 1.0)
-            if not quadratic:
-                length, before = 1.0, value
-                value = self.value(x, after)
-                while not value <= before + 1e-12 * abs(before) and length > 1e-9:
-                    length *= 0.25
-                    after = _moved(effects, step, length)
-                    value = self.value(x, after)
+            if quadratic:
+                after = _moved(effects, step, 1.0)
+            else:
+                after, found = self._searched(x, effects, step, value)
+                if found == math.inf:  # where all terms are straight, such steps are too long
+                    step = self._solved(self._secants(x, effects, h), rest, within)
+                    after, found = self._searched(x, effects, step, value)
+                value = min(value, found)
             if _same(after, effects):
                 break
             effects = after
         return self.normal(effects)
+
+    def _searched(
+        self, x: Array, effects: Effects, step: Effects, value: float
+    ) -> tuple[Effects, float]:
+        """The intercepts along a step whose value is not larger, and that value.
+
+        The same intercepts and infinity if there are none.
+        """
+        length = 1.0
+        while length > SHORTEST:
+            after = _moved(effects, step, length)
+            found = self.value(x, after)
+            if found <= value + 1e-12 * abs(value):
+                return after, found
+            length *= 0.25
+        return effects, math.inf
+
+    def _secants(self, x: Array, effects: Effects, h: Array) -> Array:
+        """Curvatures of parabolas with the slopes of each term at its prediction and at 0.
+
+        Those of logistic losses are nowhere below them. They are at least h.
+        """
+        at = self.at(x, effects)
+        xp, y = namespace(at), self.values
+        slope, first = (entrywise(self.loss.derivative, y, part) for part in (at, 0.0 * at))
+        apart = xp.where(at == 0.0, 1.0, at)
+        bends = self.weights * ((slope - first) / apart)
+        return xp.where(bends > h, bends, h)
+
+    def off(self, q: Array, effects: Effects) -> float:
+        """How far intercepts with the dual point q are from the best, as `fitted` measures."""
+        return self._relative(self._margins(q, effects, -self.ridge), q)
+
+    def _relative(self, rest: Effects, q: Array) -> float:
+        """Largest norm of the sums `rest` of q, relative to those of |q|."""
+        return _largest(rest, Effects(*self.pattern.margins(namespace(q).abs(q))))
 
     @property
     def eliminates(self) -> bool:
@@ -462,7 +498,7 @@ class Observed:
         return q, h
 
     def bound(self, q: Array, effects: Effects) -> tuple[float, float]:
-        """Return min over X of G(X) - <S, X>, and an allowance for rounding.
+        """Return min over X of G(X) + <S, X>, and an allowance for rounding.
 
         S is the matrix with the entries c_i q_ij e_j, q being `feasible`. `effects` are
         intercepts near the best ones, for the size of what rounding leaves of sums.

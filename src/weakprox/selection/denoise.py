@@ -43,6 +43,7 @@ KINDS = ("copy", "sparse", "low-rank", "both")  # kinds of models, from simple t
 COPY, SOFT, LOW_RANK, BOTH = range(4)  # their positions
 QUICK = (6, 5)  # weights and radii that are tried
 ROUGH = 1e-3  # relative accuracy of the fit whose residual shows the noise
+ORDINARY = (1e-60, 1e60)  # sizes of the largest entry whose fourth powers are numbers
 SEARCH_ARRAYS = 8  # arrays of the size of the matrix that the search needs besides the copies
 SAMPLE = 1_000_000  # entries to choose by if the copies do not fit into memory
 CLEARLY = 0.9  # a second noise level counts if it is below this share of the first
@@ -366,19 +367,31 @@ def choose_weights(
     not enough memory for copies of it, a random part of its rows and columns is used: lam
     refers to single entries, and singular values fall like the root of the number of
     entries. At most three quarters of `max_seconds` are used, since the final solve needs
-    the rest. Keywords are those of `NoisyMatrix`.
+    the rest. Keywords are those of `NoisyMatrix`. Data of extreme size are measured in another
+    unit, since fourth powers are computed.
     """
     part = M
     if (COPIES + SEARCH_ARRAYS) * 8 * math.prod(M.shape) > room():
         part = _part(M, settings.get("psd", False), settings.get("seed", 0))
     deadline = Deadline.after(max_seconds).share()
     values = matrix("M", np.asarray(part[:]))
-    counts = is_poisson(values)
-    data = NoisyMatrix(values, counts=counts, deadline=deadline, **settings)
-    smaller = math.sqrt(data.M.size / math.prod(M.shape))
+    counts, unit = is_poisson(values), _unit(values)
+    data = NoisyMatrix(values / unit, counts=counts, deadline=deadline, **settings)
+    smaller = math.sqrt(data.M.size / math.prod(M.shape)) / unit
     noise = data.noise()
-    found = data.search(noise, lam, None if tau is None else tau * smaller)
-    return noise, replace(found, tau=found.tau / smaller if tau is None else tau)
+    known = (None if lam is None else lam / unit, None if tau is None else tau * smaller)
+    found = data.search(noise, *known)
+    lam = unit * found.lam if lam is None else lam
+    tau = found.tau / smaller if tau is None else tau
+    return unit * noise, replace(found, lam=lam, tau=tau)
+
+
+def _unit(values: Values) -> float:
+    """A power of two that makes entries of extreme size about one; 1 for all others."""
+    most = float(np.abs(values).max())
+    if most == 0.0 or ORDINARY[0] <= most <= ORDINARY[1]:
+        return 1.0
+    return math.ldexp(1.0, math.frexp(most)[1])
 
 
 def _part(M: Any, psd: bool, seed: int) -> Values:

@@ -9,12 +9,15 @@ import pytest
 import scipy.sparse
 from registry import COLS, DOUBLE, HOLES, OBSERVED, ROWS, SHAPE, numbers
 
+import weakprox as wp
 from weakprox.errors import InputError, ShapeError
 from weakprox.linalg import LowRank
 from weakprox.linalg.arrays import to_numpy
 from weakprox.losses import Completion, Huber
 from weakprox.losses.entry_losses import entry_loss
 from weakprox.passes import compiling
+from weakprox.penalties import MaxAffine
+from weakprox.spectral import NuclearBall
 
 X = numbers(*SHAPE, seed=90)
 by_backend = pytest.mark.parametrize("backend", DOUBLE, ids=lambda b: b.name)
@@ -326,3 +329,49 @@ def test_the_last_point_is_neither_kept_alive_nor_copied():
     alive = weakref.ref(V)
     del V
     assert alive() is None
+
+
+FAR = np.array([[263.0, -378.0, 887.0]])
+
+
+def separated(**options):
+    """Classes of three columns, each of which has an intercept of its own."""
+    rows, cols = np.zeros(5, dtype=int), np.array([0, 0, 1, 2, 2])
+    y = np.array([0.0, 1.0, 1.0, 1.0, 0.0])
+    return Completion(rows, cols, y, (1, 3), loss="logistic", **options)
+
+
+@pytest.mark.parametrize("kind", ["columns", "both"])
+@pytest.mark.parametrize("factor", [1.0, -1.0, 10.0])
+def test_intercepts_are_found_far_from_the_data(kind, factor):
+    # column intercepts undo any X of one row, so G is the same everywhere
+    loss = separated(intercepts=kind)
+    assert loss.value(factor * FAR, slice(None)) == pytest.approx(4 * np.log(2.0), rel=1e-9)
+
+
+def test_the_bound_holds_where_intercepts_are_hard_to_find():
+    # G is constant, so the optimum is the least of the penalty over the ball
+    A = np.array([[[-3410.0, 4908.0, -11507.0]]])
+    for kind in ("columns", "both"):
+        problem = wp.Problem(separated(intercepts=kind), MaxAffine(A), NuclearBall(1000.0))
+        result = wp.minimize(problem, progress=False)
+        optimum = 4 * np.log(2.0) - 1000.0 * np.linalg.norm(A)
+        assert result.certificate.lower_bound <= optimum + 1e-12 * abs(optimum)
+        assert result.value >= optimum - 1e-12 * abs(optimum)
+
+
+def test_the_affine_function_below_g_stays_below_with_bad_intercepts(monkeypatch):
+    rng = np.random.default_rng(0)
+    rows, cols = np.nonzero(rng.random((6, 5)) < 0.8)
+    y = np.where(rng.random(len(rows)) < 0.5, 1.0, 0.0)
+    loss = Completion(rows, cols, y, (6, 5), loss="logistic", intercepts="both")
+    X, others = rng.standard_normal((6, 5)), 3.0 * rng.standard_normal((20, 6, 5))
+    values = [loss.value(V, slice(None)) for V in others]
+    best, _ = loss.tangent(X)
+    assert best == pytest.approx(loss.value(X, slice(None)), rel=1e-12)
+    monkeypatch.setattr("weakprox.losses.observed.NEWTON", 2)  # far from the best intercepts
+    assert loss.value(X, slice(None)) > best + 1e-6
+    value, slope = loss.tangent(X)
+    assert np.isfinite(value)
+    for V, at in zip(others, values, strict=True):
+        assert value + float(np.sum(slope * (V - X))) <= at + 1e-9

@@ -525,3 +525,13 @@ def test_the_fallback_is_counted_in_float64(dtype, monkeypatch):
     problem = wp.Problem(Denoising(noisy(9, 7).astype(dtype)), L1(0.1), NuclearBall(2.0))
     wp.solvers.LeanSplitting.affordable(problem)
     assert needed == [DavisYin().arrays.most * 8 * 9 * 7]
+
+
+@pytest.mark.parametrize("seed", [1, 6, 9, 10])
+def test_gamma_settles_when_the_gap_does_not_fall(seed):
+    # gamma went round in a circle of four or five values, and X with it
+    rng = np.random.default_rng(seed)
+    A, b, pieces = rng.standard_normal((2, 3, 3)), rng.standard_normal(2), rng.standard_normal
+    loss, penalty = wp.losses.Sensing(A, b), wp.penalties.MaxAffine(3 * pieces((2, 3, 3)))
+    problem = wp.Problem(loss, penalty, wp.spectral.TracePSD(1.0))
+    assert wp.minimize(problem, wp.solvers.DavisYin(), progress=False).certified
