@@ -87,7 +87,7 @@ def _accuracy(
     if not tol or not math.isfinite(value):
         return eps
     floor = _rounding(problem)
-    if abs(value) <= floor:
+    if abs(value) <= floor and floor > 0.0:
         return floor
     if X is None or X == 0.0:
         return tol * abs(value)

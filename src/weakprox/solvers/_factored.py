@@ -145,7 +145,8 @@ class Factored:
             most = max(THIN, int((WIDE if k <= EARLY else WIDEST) * min(shape)))
             most = most if on_cpu(z) else min(most, ON_DEVICE)
             # a wide block that is all kept would rarely fit into a slightly wider one
-            full = seen == width >= FULL * min(shape) or (wide and crowded and k > 1)
+            full = seen == width >= max(THIN, FULL * min(shape))
+            full = full or (wide and crowded and k > 1)
             if (width >= most or full) and self.thin():
                 raise self.handed_over(replace(state, ritz=found))
             wider = WIDER * width

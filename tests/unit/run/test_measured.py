@@ -60,3 +60,14 @@ def _state(problem):
     """What `measured` reads of the state of a run."""
     tools = SimpleNamespace(arena=SHARED)
     return SimpleNamespace(problem=problem, batch=problem.loss.everything(), tools=tools)
+
+
+def test_the_accuracy_at_an_optimum_of_zero_is_relative_to_the_size_of_the_solution():
+    x, tol = 0.11549141604213411, 1e-9
+    problem = wp.Problem(
+        Denoising(np.array([[x]])), L1(0.0), wp.spectral.TracePSD(11.54914160421341)
+    )
+    result = wp.minimize(problem, tol=tol)
+    assert result.value == 0.0
+    assert result.status is wp.Status.CERTIFIED
+    assert result.eps == pytest.approx(tol * 1e-5 * 0.5 * x * x, abs=0.0)

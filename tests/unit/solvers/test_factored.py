@@ -145,3 +145,43 @@ def test_proofs_are_attempted_when_they_are_likely_to_succeed(monkeypatch):
     result = wp.minimize(problem, "lean-splitting", tol=1e-4, progress=False)
     assert result.status is wp.Status.CERTIFIED
     assert len(looks) <= 2  # 3 if the last ratio is expected of every step
+
+
+def test_a_wide_block_that_is_all_kept_is_handed_over_before_it_grows(monkeypatch):
+    """All of 64 columns are kept, and 90 would be the widest block."""
+    widths, real = [], _factored._wider
+    monkeypatch.setattr(
+        _factored, "_wider", lambda V, more: widths.append(more.shape[1]) or real(V, more)
+    )
+    rng, n = np.random.default_rng(0), 300
+    U, V = (np.linalg.qr(rng.standard_normal((n, n)))[0] for _ in range(2))
+    s = np.concatenate([np.full(16, 30.0), np.full(30, 25.0), np.full(n - 46, 3.0)])
+    problem = wp.Problem(
+        wp.losses.Denoising((U * s) @ V.T), wp.penalties.L1(1e-4), wp.spectral.NuclearBall(1830)
+    )
+    result = wp.minimize(problem, "lean-splitting", tol=1e-3, progress=False)
+    assert result.status is wp.Status.CERTIFIED
+    assert result.solver == "DavisYin"
+    assert widths == [64]
+
+
+def test_crowded_values_are_not_proved_from_triplets_of_one_power_step(monkeypatch):
+    """A proof needs all triplets above the cut-off, which one step with a block may miss."""
+    rough, real = [], Factored.provable
+    monkeypatch.setattr(
+        Factored,
+        "provable",
+        lambda self, state, k: rough.append(self._rough) or real(self, state, k),
+    )
+    rng, n = np.random.default_rng([7, 400, 400, 1]), 400
+    M = sparse_factors(rng, n, 1) @ sparse_factors(rng, n, 1).T
+    tau = 0.97 * np.linalg.norm(M)
+    M = M + rng.standard_normal((n, n), dtype=np.float32)
+    problem = wp.Problem(
+        wp.losses.Denoising(M), wp.penalties.L1(2.0), wp.spectral.NuclearBall(tau)
+    )
+    result = wp.minimize(problem, "lean-splitting", tol=1e-4, progress=False)
+    assert result.status is wp.Status.CERTIFIED
+    assert result.solver == "LeanSplitting"
+    assert rough
+    assert not any(rough)
