@@ -392,8 +392,8 @@ def filled_point(
 ) -> tuple[LowRank, Effects]:
     """As `path_point`, with steps on the array of the observations."""
     steps, residuals = FilledSteps.of(problem, rank), None
-    state = steps.begun(start, Plan(0.0, 0.0, problem.loss.smoothness))
-    still = 0
+    plan = Plan(0.0, 0.0, problem.loss.smoothness)
+    state, still = steps.begun(start, plan, lambda f: tol * abs(f)), 0
     for k in range(1, STEPS + 1):
         before = state.last
         state, residuals = steps.step(state, k)
@@ -404,7 +404,7 @@ def filled_point(
         if residuals is not None:
             image = steps.image(state, residuals)
             residuals = None  # room for the next fill
-            state = steps.advanced(state, image, k)
+            state = steps.advanced(state, image, k, tol * abs(state.last))
             del image
     V = state.V
     if residuals is not None:

@@ -26,14 +26,14 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 
 from weakprox.certificates.cells import estimate
-from weakprox.certificates.observed import ObservedDual, whole_norm
+from weakprox.certificates.observed import ObservedDual
 from weakprox.linalg.arrays import DOUBLE, Array, multiply, wide
 from weakprox.linalg.decompositions import eigh, lstsq, orthonormaliser, svd
 from weakprox.linalg.gram_svd import squared
 from weakprox.linalg.lowrank import LowRank
 from weakprox.linalg.threads import all_threads
 from weakprox.losses.cells import Sums
-from weakprox.losses.filled import Filled
+from weakprox.losses.filled import ROWS, SINGLE, Dual, Filled
 from weakprox.losses.observed import Effects
 from weakprox.passes import ValueForm
 from weakprox.problem import Problem
@@ -50,6 +50,8 @@ LONGEST = 2.0  # steps are at most so many times as long: beyond, they need not 
 DAMPED = 1e-10  # of the squares of residuals: keeps their combination determined
 SPARE, QUARTER = 16, 4  # columns of a block beside the rank: at least so many, and a share
 CROWDED = 0.75  # of the cut-off: larger values beyond a block need more than one power step
+EARLY = 4  # steps before which blocks do beside large values: other errors are larger
+FINE = 32.0  # factor by which the gap must exceed what float32 rounds
 SETTLED = 20  # steps after which the target changes so little that one is enough all the same
 BLOCK = 0.5  # of the columns: wider blocks cost as much as all eigenvectors
 DIGITS = 1e6  # squares of values that are kept, in units of rounding of the largest
@@ -88,6 +90,7 @@ class Memory:
     reach: float | None = None  # that gap over the norms of the point and of the step
     progress: int = 0  # step that last improved the gap by a hundredth
     cut: bool = False  # whether the cap on the rank left triplets out
+    single: bool = False  # whether arrays of the next step are in float32
 
     @property
     def X(self) -> LowRank:
@@ -144,7 +147,7 @@ class FilledProximal(GapDriven):
         """The user's first point, or one of strong factors, or zero."""
         plan = Plan(tools.eps, 0.0, problem.loss.smoothness)
         first = None if X is None else tools.compressed(X, self.rank or min(problem.shape))
-        return self._steps(problem, tools).begun(first, plan)
+        return self._steps(problem, tools).begun(first, plan, tools.accuracy)
 
     def _steps(self, problem: Problem, tools: Tools) -> Steps:
         """The steps of this run; their array is made once."""
@@ -180,17 +183,19 @@ class FilledProximal(GapDriven):
             dual: Any = None
             accepted, still = residuals is not None, before - state.last <= aim
             if residuals is not None and still and steps.due(state, k, aim):
-                state, residuals, norm = steps.judged(state, residuals, k, aim)
+                state, point, norm = steps.judged(state, residuals, k, aim)
                 if norm is not None:
                     state = state.forgotten()  # room for the proof
                     give_back(steps.filled.nbytes)
-                    dual, residuals = steps.dual(residuals, norm), None
+                    dual = steps.dual(point, residuals.fill, norm)
+                    residuals = None
+                del point
             gap = state.gap if state.tried == k else math.nan
             tools.tick(_candidate(state, k, dual, gap))
             if accepted:
                 image = steps.image(state, residuals or steps.residuals(state))
                 residuals = None  # room for the next fill
-                state = steps.advanced(state, image, k)
+                state = steps.advanced(state, image, k, aim)
                 del image
         if self.stalled(state) >= SLOW and not state.cut:
             del tools.kept["filled"]
@@ -199,14 +204,10 @@ class FilledProximal(GapDriven):
 
 
 class Residuals(NamedTuple):
-    """Residuals of a point without intercepts, and its fill.
-
-    If they are `fitted`, those with the best intercepts times the weight: the dual point.
-    """
+    """Residuals of a point without intercepts, and its fill."""
 
     R: Array
     fill: Array
-    fitted: bool = False
 
 
 @dataclass(frozen=True)
@@ -229,22 +230,39 @@ class Steps:
             sweeps = RidgeSweeps(filled, form.lam / filled.weight, cap)
         return cls(filled, form, cap, sweeps)
 
-    def begun(self, X: LowRank | None, plan: Plan) -> Memory:
-        """The state at X, or at a first point of its own."""
+    def begun(self, X: LowRank | None, plan: Plan, accuracy: Any) -> Memory:
+        """The state at X, or at a first point of its own; `accuracy` is that at a value."""
         filled = self.filled
         V = None if X is None else filled.point(LowRank(wide(X.U), wide(X.s), wide(X.Vt)))
         if V is None and self.sweeps is not None:
             V = self.sweeps.first_point()
         if V is None:
             zero = LowRank.zero(filled.data.shape, filled.data.values)
-            return Memory(zero, filled.empty(), filled.empty(), plan)
+            short = filled.empty().astype(np.float32 if math.isfinite(filled.rough) else float)
+            return Memory(zero, short, short, plan, single=math.isfinite(filled.rough))
         fill, smooth = filled.after(V.dense())
         f, V = smooth + self._h(V.s), filled.point(V)
-        return Memory(V, fill, fill, plan, rank=V.rank, momentum=0.0, last=f, value=f)
+        first = Memory(V, fill, fill, plan, rank=V.rank, momentum=0.0, last=f, value=f)
+        if not self._in_single(replace(first, single=True), accuracy(f)):
+            return first
+        short = fill.astype(np.float32)
+        return replace(first, fill=short, image=short, single=True)
+
+    def _in_single(self, state: Memory, aim: float) -> bool:
+        """Whether the next step is made in float32: if what it rounds is small beside the gap.
+
+        The gap is at least the accuracy to aim at. Later steps are in float64 once one is.
+        """
+        if not state.single:
+            return False
+        rough = FINE * self.filled.rough * float(np.sum(state.V.s))
+        guess = REACH if state.reach is None else state.reach
+        return bool(max(aim, guess * state.size) >= rough)
 
     def residuals(self, state: Memory) -> Residuals:
         """The residuals of the point."""
-        X = self.filled.point(state.V).dense()
+        V = self.filled.point(state.V)
+        X = np.asarray(_product(V.U * V.s, V.Vt, state.fill.dtype))
         return Residuals(X, self.filled.after(X)[0])
 
     def _h(self, s: Any) -> float:
@@ -258,13 +276,17 @@ class Steps:
         filled = self.filled
         give_back(filled.nbytes)
         T = filled.target(state.fill)
-        left, s, right, block, cut = self.proximal(T, state)
-        fill, smooth = filled.after(multiply(left, right.T, T))  # the target is done with
+        left, s, right, block, cut = self.proximal(T, state, k)
+        kind = T.dtype
+        thin = left.astype(kind, copy=False), right.T.astype(kind, copy=False)
+        fill, smooth = filled.after(multiply(*thin, T))  # the target is done with
+        del thin
         left /= np.where(s > 0.0, s, 1.0)
         V = filled.point(LowRank(left, s, right.T))
         f = smooth + self._h(s)
         found: dict[str, Any] = {"block": block, "rank": V.rank, "done": k, "cut": cut}
-        if state.rest is not None and f > state.last * (1.0 + 4.0 * DOUBLE):
+        noise = 4.0 * (DOUBLE if kind == np.float64 else SINGLE)
+        if state.rest is not None and f > state.last * (1.0 + noise):
             # the combination was a bad one: the next step is made from the last image
             return replace(state.forgotten(), **found, fill=state.image), None
         size = 0.0
@@ -284,10 +306,13 @@ class Steps:
         strong = self._strong(V.s)
         return self._swept(V, strong, residuals) if strong else residuals.fill
 
-    def advanced(self, state: Memory, image: Array, k: int) -> Memory:
+    def advanced(self, state: Memory, image: Any, k: int, aim: float) -> Memory:
         """The state with the fill at which the next step is made."""
+        single = self._in_single(state, aim)
+        if single != state.single:
+            image = wide(image)
         next_fill = self._with_momentum if self._rises(state, k) else self._combined
-        return replace(state, **next_fill(state, image))
+        return replace(state, **next_fill(state, image), single=single)
 
     def _strong(self, s: Any) -> int:
         """Number of factors that a sweep moves after a step, given the values of the point."""
@@ -303,11 +328,11 @@ class Steps:
         assert self.sweeps is not None
         filled, s, R = self.filled, np.asarray(V.s), residuals.R
         roots = np.sqrt(s[:strong])
-        A, B = V.U[:, :strong] * roots, V.Vt[:strong].T * roots
-        if not residuals.fitted:
-            R = filled.residual(R, residuals.fill)
-        elif filled.weight != 1.0:
-            R /= filled.weight
+        A, B = (
+            (F * roots).astype(R.dtype, copy=False)
+            for F in (V.U[:, :strong], V.Vt[:strong].T)
+        )
+        R = filled.residual(R, residuals.fill)
         before = 0.5 * filled.weight * float(np.vdot(R, R)) + self._h(s)
         try:
             left, right, rows, columns = self.sweeps.swept(A, B, R)
@@ -318,7 +343,8 @@ class Steps:
         norms = float(np.vdot(left, left)) + float(np.vdot(right, right))
         # a bound on f, as half of the squared norms of factors is at least a nuclear norm
         after = smooth + self.form.lam * (0.5 * norms + float(s[strong:].sum()))
-        return fill if after <= before * (1.0 + ROUNDING) else residuals.fill
+        rounding = ROUNDING if R.dtype == np.float64 else 16.0 * SINGLE
+        return fill if after <= before * (1.0 + rounding) else residuals.fill
 
     def _with_momentum(self, state: Memory, image: Any) -> dict[str, Any]:
         """The next fill, beyond the image; a restart if that has led uphill."""
@@ -373,7 +399,7 @@ class Steps:
 
     # decompositions
 
-    def proximal(self, T: Any, state: Memory) -> tuple[Any, Any, Any, Any, bool]:
+    def proximal(self, T: Any, state: Memory, k: int) -> tuple[Any, Any, Any, Any, bool]:
         """Return U diag(s), s and V of the proximal point, the next block, and if it is cut."""
         shown = None if state.block is None else _power_step(T, state.block)
         U, s, V = shown or self._whole(T)
@@ -387,51 +413,47 @@ class Steps:
         width = rank + max(SPARE, rank // QUARTER)
         block = None
         if width <= min(BLOCK * T.shape[1], len(s)):
-            slow = state.done >= SETTLED and not state.strict
+            slow = (state.done >= SETTLED and not state.strict) or k < EARLY
             block = V[:, :width] if slow or s[width - 1] <= CROWDED * level else None
         return U(kept, count), kept[:count], V[:, :count], block, cut
 
     def _whole(self, T: Any) -> tuple[Any, Any, Any]:
         """All singular values and right vectors; the function for left ones times values."""
         with all_threads(int(T.shape[1])):
-            squares, turn = eigh(squared(T))
+            squares, turn = eigh(_squared(T))
             s = np.sqrt(np.maximum(squares[::-1], 0.0))
             kept = self.form.prox(s, 1.0 / self.filled.weight)
             least = float(s[max(0, int((kept > 0.0).sum()) - 1)])
             if least * least < DIGITS * DOUBLE * float(s[0]) ** 2:  # squares lose too much
-                left, s, Vt = svd(T)
+                left, s, Vt = svd(wide(T))
                 return lambda p, n: left[:, :n] * p[:n], s, Vt.T
         V = np.ascontiguousarray(turn[:, ::-1])
-        return lambda p, n: T @ (V[:, :n] * (p[:n] / np.maximum(s[:n], _least(s)))), s, V
+        return lambda p, n: _times(T, V[:, :n] * (p[:n] / np.maximum(s[:n], _least(s)))), s, V
 
     # the gap
 
     def judged(
         self, state: Memory, residuals: Residuals, k: int, aim: float
-    ) -> tuple[Memory, Residuals, float | None]:
-        """Return the state with the gap of its dual point, that, and its norm at the aim.
-
-        The residuals are overwritten by the dual point.
-        """
+    ) -> tuple[Memory, Dual, float | None]:
+        """Return the state with the gap of its dual point, that, and its norm at the aim."""
         filled = self.filled
-        q = filled.dual(filled.residual(residuals.R, residuals.fill))
-        along = sum(float(np.vdot(q[part], values)) for part, values in filled.blocks())
-        square = float(np.vdot(q, q)) / filled.weight
-        norm = whole_norm(q)
+        point = filled.dual(residuals.R)
+        along, square, norm = point.sums()
+        square /= filled.weight
         sums = Sums(0.5 * square, along - square, square)
         gap = max(0.0, state.last - estimate(self.form, sums, norm))
         reach = gap / state.size if state.size > 0.0 else state.reach
         progress = k if gap < 0.99 * state.gap else state.progress
         least, strict = min(gap, state.gap), state.strict or (k > SETTLED and gap >= state.gap)
         after: dict[str, Any] = {"reach": reach, "progress": progress, "strict": strict}
+        after["single"] = state.single and progress == k
         done = replace(state, gap=least, tried=k, **after)
-        return done, Residuals(q, residuals.fill, fitted=True), norm if gap <= aim else None
+        return done, point, norm if gap <= aim else None
 
-    def dual(self, residuals: Residuals, norm: float) -> ObservedDual:
-        """The dual point over these residuals, whose norm is known, at the observations."""
-        filled = self.filled
-        q, effects = filled.entries(residuals.R), filled.effects(residuals.fill)
-        return ObservedDual(filled.data, q, self.form, None, effects, norm)
+    def dual(self, point: Dual, fill: Array, norm: float) -> ObservedDual:
+        """The dual point, whose norm is known, at the observations."""
+        effects = self.filled.effects(wide(fill))
+        return ObservedDual(self.filled.data, point.entries(), self.form, None, effects, norm)
 
     def due(self, state: Memory, k: int, aim: float) -> bool:
         """Whether the gap is likely to be the aim, or has not been estimated for long.
@@ -451,12 +473,36 @@ class Steps:
         return self.filled.effects(self.filled.after(self.filled.point(V).dense())[0])
 
 
+def _squared(T: Any) -> Any:
+    """T'T in float64."""
+    if T.dtype == np.float64:
+        return squared(T)
+    parts = (T[low : low + ROWS].astype(np.float64) for low in range(0, len(T), ROWS))
+    return sum(part.T @ part for part in parts)
+
+
+def _times(T: Any, B: Any) -> Any:
+    """T B in float64: the columns of a factor are orthogonal to rounding."""
+    if T.dtype == np.float64:
+        return T @ B
+    found = np.empty((len(T), B.shape[1]))
+    for low in range(0, len(T), ROWS):
+        np.matmul(T[low : low + ROWS].astype(np.float64), B, out=found[low : low + ROWS])
+    return found
+
+
+def _product(A: Any, B: Any, kind: Any) -> Any:
+    """A B in this dtype."""
+    return A.astype(kind, copy=False) @ B.astype(kind, copy=False)
+
+
 def _power_step(T: Any, block: Any) -> tuple[Any, Any, Any] | None:
     """As `Steps._whole`, by a power step from a block; None if its columns are dependent."""
+    block = block.astype(T.dtype, copy=False)
     Z = T @ block
-    W = T.T @ Z
-    G = block.T @ W
-    turn = orthonormaliser(0.5 * (G + G.T))
+    W = wide(T.T @ Z)
+    Z = wide(Z)  # in float64, so that columns are orthonormal to its rounding
+    turn = orthonormaliser(Z.T @ Z)
     if turn is None:
         return None
     B = W @ turn  # T'Q, Q = Z turn with orthonormal columns
