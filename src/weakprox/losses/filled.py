@@ -331,18 +331,16 @@ class Filled:
             part.reshape(-1)[self.gaps(strip)] = 0.0
         return R
 
-    def dual(self, R: Matrix) -> Dual:
-        """The dual point of what `after` made of X, in float64."""
-        sums, found = (np.empty(len(R)), np.zeros(R.shape[1])), Dual(self, R)
-        for _ in range(2):  # the second one removes rounding errors
-            sums[1][...] = 0.0
-            for strip in self.strips:
-                part = found.block(strip)
-                sums[0][strip.rows] = part.sum(axis=1)
-                sums[1][...] += part.sum(axis=0)
-            rows, columns = self._solved(*sums)
-            found = replace(found, rows=found.rows + rows, columns=found.columns + columns)
-        return found
+    def dual(self, R: Matrix, fill: Matrix) -> Dual:
+        """The dual point of what `after` made of X, whose fill is given, in float64."""
+        _, rows, columns = (part.astype(float) for part in self._parts(fill))
+        found, sums = Dual(self, R, rows, columns), (np.empty(len(R)), np.zeros(R.shape[1]))
+        for strip in self.strips:  # what rounding left of zero sums
+            part = found.block(strip)
+            sums[0][strip.rows] = part @ np.ones(part.shape[1])
+            sums[1][...] += np.ones(len(part)) @ part
+        more, others = self._solved(*sums)
+        return replace(found, rows=rows + more, columns=columns + others)
 
     def effects(self, fill: Matrix) -> Effects:
         """The intercepts of a fill, as `Observed.fitted` returns them."""
@@ -358,14 +356,12 @@ class Dual:
 
     filled: Filled
     R: Matrix  # in float32 or float64; zeros in the holes
-    rows: Any = 0.0
-    columns: Any = 0.0
+    rows: Matrix
+    columns: Matrix
 
     def block(self, strip: Strip) -> Matrix:
         """A block of rows of the residuals in float64, as a new array."""
         found = self.R[strip.rows].astype(np.float64)
-        if isinstance(self.rows, float):
-            return found
         found -= self.columns
         found -= self.rows[strip.rows, None]
         found.reshape(-1)[self.filled.gaps(strip)] = 0.0
@@ -374,8 +370,7 @@ class Dual:
     def sums(self) -> tuple[float, float, float]:
         """Products with the values and with itself, and an upper bound on its norm."""
         along, square, filled = 0.0, 0.0, self.filled
-        unit = max(1e-300, max(float(np.abs(self.R[s.rows]).max()) for s in filled.strips))
-        scale = 1.0 if 1.0 / RANGE < unit < RANGE else unit
+        scale = 1.0 if 1.0 / RANGE < filled.unit < RANGE else filled.unit
         G = np.zeros((self.R.shape[1],) * 2)
         for strip in filled.strips:
             part = self.block(strip)

@@ -50,7 +50,8 @@ LONGEST = 2.0  # steps are at most so many times as long: beyond, they need not 
 DAMPED = 1e-10  # of the squares of residuals: keeps their combination determined
 SPARE, QUARTER = 16, 4  # columns of a block beside the rank: at least so many, and a share
 CROWDED = 0.75  # of the cut-off: larger values beyond a block need more than one power step
-EARLY = 4  # steps before which blocks do beside large values: other errors are larger
+COARSE, EARLY, EARLIEST = 5e-4, 6, 2  # of f: an accuracy from which blocks do beside large
+# values up to the former step; otherwise they do up to the latter, when other errors are larger
 FINE = 32.0  # factor by which the gap must exceed what float32 rounds
 SETTLED = 20  # steps after which the target changes so little that one is enough all the same
 BLOCK = 0.5  # of the columns: wider blocks cost as much as all eigenvectors
@@ -91,6 +92,7 @@ class Memory:
     progress: int = 0  # step that last improved the gap by a hundredth
     cut: bool = False  # whether the cap on the rank left triplets out
     single: bool = False  # whether arrays of the next step are in float32
+    coarse: bool = False  # whether the accuracy to aim at is
 
     @property
     def X(self) -> LowRank:
@@ -240,13 +242,18 @@ class Steps:
             zero = LowRank.zero(filled.data.shape, filled.data.values)
             short = filled.empty().astype(np.float32 if math.isfinite(filled.rough) else float)
             return Memory(zero, short, short, plan, single=math.isfinite(filled.rough))
-        fill, smooth = filled.after(V.dense())
+        kind: Any = np.float32 if math.isfinite(filled.rough) else np.float64
+        fill, smooth = filled.after(_product(V.U * V.s, V.Vt, kind))
         f, V = smooth + self._h(V.s), filled.point(V)
-        first = Memory(V, fill, fill, plan, rank=V.rank, momentum=0.0, last=f, value=f)
-        if not self._in_single(replace(first, single=True), accuracy(f)):
-            return first
-        short = fill.astype(np.float32)
-        return replace(first, fill=short, image=short, single=True)
+        state = Memory(V, fill, fill, plan, rank=V.rank, momentum=0.0, last=f, value=f)
+        if self._in_single(replace(state, single=True), accuracy(f)):
+            coarse = accuracy(f) >= COARSE * abs(f)
+            return replace(state, single=True, coarse=coarse)
+        if kind == np.float64:
+            return state
+        fill, smooth = filled.after(filled.point(V).dense())
+        f = smooth + self._h(V.s)
+        return replace(state, fill=fill, image=fill, last=f, value=f)
 
     def _in_single(self, state: Memory, aim: float) -> bool:
         """Whether the next step is made in float32: if what it rounds is small beside the gap.
@@ -276,7 +283,8 @@ class Steps:
         filled = self.filled
         give_back(filled.nbytes)
         T = filled.target(state.fill)
-        left, s, right, block, cut = self.proximal(T, state, k)
+        early = k < (EARLY if state.coarse else EARLIEST)
+        left, s, right, block, cut = self.proximal(T, state, early)
         kind = T.dtype
         thin = left.astype(kind, copy=False), right.T.astype(kind, copy=False)
         fill, smooth = filled.after(multiply(*thin, T))  # the target is done with
@@ -312,7 +320,8 @@ class Steps:
         if single != state.single:
             image = wide(image)
         next_fill = self._with_momentum if self._rises(state, k) else self._combined
-        return replace(state, **next_fill(state, image), single=single)
+        coarse = aim >= COARSE * abs(state.last)
+        return replace(state, **next_fill(state, image), single=single, coarse=coarse)
 
     def _strong(self, s: Any) -> int:
         """Number of factors that a sweep moves after a step, given the values of the point."""
@@ -399,8 +408,11 @@ class Steps:
 
     # decompositions
 
-    def proximal(self, T: Any, state: Memory, k: int) -> tuple[Any, Any, Any, Any, bool]:
-        """Return U diag(s), s and V of the proximal point, the next block, and if it is cut."""
+    def proximal(self, T: Any, state: Memory, early: bool) -> tuple[Any, Any, Any, Any, bool]:
+        """Return U diag(s), s and V of the proximal point, the next block, and if it is cut.
+
+        In `early` steps blocks do beside large values.
+        """
         shown = None if state.block is None else _power_step(T, state.block)
         U, s, V = shown or self._whole(T)
         kept = self.form.prox(s, 1.0 / self.filled.weight)
@@ -413,7 +425,7 @@ class Steps:
         width = rank + max(SPARE, rank // QUARTER)
         block = None
         if width <= min(BLOCK * T.shape[1], len(s)):
-            slow = (state.done >= SETTLED and not state.strict) or k < EARLY
+            slow = (state.done >= SETTLED and not state.strict) or early
             block = V[:, :width] if slow or s[width - 1] <= CROWDED * level else None
         return U(kept, count), kept[:count], V[:, :count], block, cut
 
@@ -437,7 +449,7 @@ class Steps:
     ) -> tuple[Memory, Dual, float | None]:
         """Return the state with the gap of its dual point, that, and its norm at the aim."""
         filled = self.filled
-        point = filled.dual(residuals.R)
+        point = filled.dual(residuals.R, residuals.fill)
         along, square, norm = point.sums()
         square /= filled.weight
         sums = Sums(0.5 * square, along - square, square)
