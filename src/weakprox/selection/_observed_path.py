@@ -24,6 +24,7 @@ from weakprox.losses.entry_losses import Huber, Squared
 from weakprox.losses.observed import Effects
 from weakprox.metering import Budget, Meter
 from weakprox.passes import ValueForm, compiling
+from weakprox.passes.pattern import Pattern
 from weakprox.problem import Problem
 from weakprox.result import Result
 from weakprox.run.choose import chosen
@@ -118,7 +119,10 @@ class HeldOutEntries:
         data = loss.observed()
         self.whole, self.hidden, self.clip = loss, hidden, clip
         P, at = data.pattern, np.flatnonzero(hidden)
-        self.rows, self.columns = to_numpy(P.rows)[at], to_numpy(P.columns)[at]
+        if isinstance(P, Pattern) and P.listed is None:
+            self.rows, self.columns = P.placed(at)
+        else:
+            self.rows, self.columns = to_numpy(P.rows)[at], to_numpy(P.columns)[at]
         self.values = to_numpy(data.values)[at]
         weights = data.weights
         self.weights = np.ones(len(at)) if isinstance(weights, float) else to_numpy(weights)[at]

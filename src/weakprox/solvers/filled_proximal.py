@@ -408,7 +408,9 @@ class Steps:
 
     # decompositions
 
-    def proximal(self, T: Any, state: Memory, early: bool) -> tuple[Any, Any, Any, Any, bool]:
+    def proximal(
+        self, T: Any, state: Memory, early: bool = False
+    ) -> tuple[Any, Any, Any, Any, bool]:
         """Return U diag(s), s and V of the proximal point, the next block, and if it is cut.
 
         In `early` steps blocks do beside large values.
@@ -513,15 +515,15 @@ def _power_step(T: Any, block: Any) -> tuple[Any, Any, Any] | None:
     block = block.astype(T.dtype, copy=False)
     Z = T @ block
     W = wide(T.T @ Z)
-    Z = wide(Z)  # in float64, so that columns are orthonormal to its rounding
-    turn = orthonormaliser(Z.T @ Z)
+    # in float64, so that columns are orthonormal to its rounding
+    turn = orthonormaliser(_squared(Z))
     if turn is None:
         return None
     B = W @ turn  # T'Q, Q = Z turn with orthonormal columns
     squares, left = eigh(B.T @ B)
     s, left = np.sqrt(np.maximum(squares[::-1], 0.0)), left[:, ::-1]
     V = B @ (left / np.maximum(s, _least(s)))
-    return lambda p, n: Z @ (turn @ (left[:, :n] * p[:n])), s, V
+    return lambda p, n: _times(Z, turn @ (left[:, :n] * p[:n])), s, V
 
 
 def _pieces(x: Any) -> list[slice]:
