@@ -30,6 +30,7 @@ from weakprox.linalg.lowrank import LowRank
 from weakprox.losses.entry_losses import Squared
 from weakprox.losses.observed import Effects, Observed
 from weakprox.passes.pattern import Pattern
+from weakprox.resources.memory import give_back
 
 SHORT = 2000  # length of the shorter side up to which all eigenvectors are affordable
 CUBES = 15  # multiplications for all eigenvectors of a small matrix, over the cube of its rows
@@ -119,6 +120,7 @@ class Filled:
                     part -= long[strip.rows, None]
                     part.reshape(-1)[found.gaps(strip)] = 0.0
             found = replace(found, base=base)
+        give_back(found.nbytes)
         return found
 
     @property
@@ -251,6 +253,12 @@ class Filled:
         long, short = self.lengths
         return hidden, _over(rows, long), _over(columns, short)
 
+    def _intercepts(self, fill: Matrix) -> tuple[Matrix, Matrix]:
+        """Intercepts of rows and columns in float64."""
+        rows, columns = np.split(fill[len(self.holes) :].astype(float), [self.shape[0]])
+        long, short = self.lengths
+        return _over(rows, long), _over(columns, short)
+
     def target(self, fill: Matrix) -> Matrix:
         """The target of a proximal step among points without means, in the fill's dtype."""
         hidden, rows, columns = self._parts(fill)
@@ -333,7 +341,7 @@ class Filled:
 
     def dual(self, R: Matrix, fill: Matrix) -> Dual:
         """The dual point of what `after` made of X, whose fill is given, in float64."""
-        _, rows, columns = (part.astype(float) for part in self._parts(fill))
+        rows, columns = self._intercepts(fill)
         found, sums = Dual(self, R, rows, columns), (np.empty(len(R)), np.zeros(R.shape[1]))
         for strip in self.strips:  # what rounding left of zero sums
             part = found.block(strip)
@@ -344,7 +352,7 @@ class Filled:
 
     def effects(self, fill: Matrix) -> Effects:
         """The intercepts of a fill, as `Observed.fitted` returns them."""
-        _, rows, columns = self._parts(fill)
+        rows, columns = self._intercepts(fill)
         rows, columns = (columns, rows) if self.turned else (rows, columns)
         base = self.base
         return self.data.normal(Effects(base.mean, base.rows + rows, base.columns + columns))

@@ -104,6 +104,8 @@ class Observed:
 
     def entries(self, X: LowRank) -> Array:
         """Entries of X at the observations, with the scalings."""
+        if int(X.Vt.shape[1]) < int(X.U.shape[0]):  # the shorter one takes the values
+            return self.sampled(X.U, X.Vt.T * X.s)
         return self.sampled(X.U * X.s, X.Vt.T)
 
     def sampled(self, U: Array, V: Array) -> Array:
@@ -528,20 +530,31 @@ class Observed:
 
     def predicted(self, X: LowRank, effects: Effects, rows: Any, columns: Any) -> Array:
         """Predictions at any positions, in host memory."""
-        U, V = to_numpy(self._scaled(X.U * X.s, 0)), to_numpy(self._scaled(X.Vt.T, 1))
+        U, V, given = to_numpy(X.U), to_numpy(self._scaled(X.Vt.T * X.s, 1)), rows
         count, rank = len(rows), int(U.shape[1])
         low, high = (int(rows.min()), int(rows.max()) + 1) if count else (0, 0)
+        if self.left is not None:
+            U = U[low:high] * to_numpy(self.left)[low:high, None]
+            rows, low, high = rows - low, 0, high - low
         least = FEWER if self.is_full() else FULL  # an array of all takes little more memory
+        found = np.empty(count)
         if rank > THIN and count >= least * (high - low) * self.shape[1]:
-            found = np.asarray(entries_of(U[low:high] @ V.T, rows - low, columns), dtype=float)
+            steps = [(low, high, slice(None))]
+            if bool((rows[1:] >= rows[:-1]).all()):  # blocks of rows of the product
+                lows = list(range(low, high, ROWS))
+                cuts = np.searchsorted(rows, [*lows, high])
+                parts = map(slice, cuts[:-1], cuts[1:])
+                steps = [(i, min(i + ROWS, high), at) for i, at in zip(lows, parts, strict=True)]
+            for low, high, at in steps:
+                found[at] = entries_of(U[low:high] @ V.T, rows[at] - low, columns[at])
         else:
-            found, piece = np.empty(count), max(1, PIECE // max(1, rank))
+            piece = max(1, PIECE // max(1, rank))
             for low in range(0, count, piece):
                 at = slice(low, low + piece)
                 found[at] = np.einsum("ij,ij->i", U[rows[at]], V[columns[at]], dtype=float)
         if self.intercepts != "none":
             found += effects.mean
-            found += to_numpy(effects.rows)[rows] + to_numpy(effects.columns)[columns]
+            found += to_numpy(effects.rows)[given] + to_numpy(effects.columns)[columns]
         return found
 
 

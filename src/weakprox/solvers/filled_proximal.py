@@ -52,6 +52,7 @@ SPARE, QUARTER = 16, 4  # columns of a block beside the rank: at least so many, 
 CROWDED = 0.75  # of the cut-off: larger values beyond a block need more than one power step
 COARSE, EARLY, EARLIEST = 5e-4, 6, 2  # of f: an accuracy from which blocks do beside large
 # values up to the former step; otherwise they do up to the latter, when other errors are larger
+BLURRED = 16.0 * SINGLE  # of f: what rounding to float32 may change in it
 FINE = 32.0  # factor by which the gap must exceed what float32 rounds
 SETTLED = 20  # steps after which the target changes so little that one is enough all the same
 BLOCK = 0.5  # of the columns: wider blocks cost as much as all eigenvectors
@@ -61,6 +62,7 @@ LATEST = 16  # most steps between estimates of the gap
 REACH, SWEPT = 0.1, 0.05  # first guesses of `Memory.reach`: without sweeps, and with them
 EAGER = 0.25  # share of the last reach that the next one may be
 PIECE = 1 << 15  # entries of a fill that are processed at once
+LONG = 1 << 20  # entries of a fill from which differences of images are in float16
 SAMPLED = 1 << 15  # entries of a fill that determine how steps are combined
 ROUNDING = 1e-9  # of f: what rounding may add to it in a sweep
 
@@ -76,7 +78,8 @@ class Memory:
     rank: int = 0
     momentum: float = 1.0  # zero if the first point was near the solution
     residuals: tuple[Array, ...] = ()  # differences of `rest`, over `Filled.unit`
-    images: tuple[Array, ...] = ()  # differences of images, likewise
+    images: tuple[Array, ...] = ()  # differences of images, over these scales
+    scales: tuple[float, ...] = ()
     squares: Array | None = None  # inner products of the former
     rest: Array | None = None  # residual of the last step, at some entries if there are many
     block: Array | None = None  # of the next decomposition; None if it must be complete
@@ -101,7 +104,7 @@ class Memory:
 
     def forgotten(self) -> Memory:
         """The state without the steps before."""
-        return replace(self, residuals=(), images=(), squares=None, rest=None)
+        return replace(self, residuals=(), images=(), scales=(), squares=None, rest=None)
 
 
 @dataclass(frozen=True)
@@ -244,9 +247,11 @@ class Steps:
             return Memory(zero, short, short, plan, single=math.isfinite(filled.rough))
         kind: Any = np.float32 if math.isfinite(filled.rough) else np.float64
         fill, smooth = filled.after(_product(V.U * V.s, V.Vt, kind))
-        f, V = smooth + self._h(V.s), filled.point(V)
+        f, V = self._value(smooth, V.s, kind), filled.point(V)
         state = Memory(V, fill, fill, plan, rank=V.rank, momentum=0.0, last=f, value=f)
-        if self._in_single(replace(state, single=True), accuracy(f)):
+        # a user's first point may be near the solution
+        rough = X is None and kind == np.float32
+        if rough or self._in_single(replace(state, single=True), accuracy(f)):
             coarse = accuracy(f) >= COARSE * abs(f)
             return replace(state, single=True, coarse=coarse)
         if kind == np.float64:
@@ -262,9 +267,9 @@ class Steps:
         """
         if not state.single:
             return False
-        rough = FINE * self.filled.rough * float(np.sum(state.V.s))
+        rough = max(self.filled.rough * float(np.sum(state.V.s)), BLURRED * abs(state.last))
         guess = REACH if state.reach is None else state.reach
-        return bool(max(aim, guess * state.size) >= rough)
+        return bool(max(aim, guess * state.size) >= FINE * rough)
 
     def residuals(self, state: Memory) -> Residuals:
         """The residuals of the point."""
@@ -274,6 +279,13 @@ class Steps:
 
     def _h(self, s: Any) -> float:
         return float(self.form.lam * s.sum())
+
+    def _value(self, smooth: float, s: Any, kind: Any) -> float:
+        """The value f; an upper bound on it if sums were rounded to float32.
+
+        A value below the true one would be taken for the best of all points.
+        """
+        return (smooth + self._h(s)) * (1.0 if kind == np.float64 else 1.0 + BLURRED)
 
     def step(self, state: Memory, k: int) -> tuple[Memory, Residuals | None]:
         """Return the state at the next point, and residuals there; None if it was rejected.
@@ -285,15 +297,16 @@ class Steps:
         T = filled.target(state.fill)
         early = k < (EARLY if state.coarse else EARLIEST)
         left, s, right, block, cut = self.proximal(T, state, early)
+        give_back(filled.nbytes)
         kind = T.dtype
         thin = left.astype(kind, copy=False), right.T.astype(kind, copy=False)
         fill, smooth = filled.after(multiply(*thin, T))  # the target is done with
         del thin
         left /= np.where(s > 0.0, s, 1.0)
         V = filled.point(LowRank(left, s, right.T))
-        f = smooth + self._h(s)
+        f = self._value(smooth, s, kind)
         found: dict[str, Any] = {"block": block, "rank": V.rank, "done": k, "cut": cut}
-        noise = 4.0 * (DOUBLE if kind == np.float64 else SINGLE)
+        noise = 4.0 * DOUBLE if kind == np.float64 else BLURRED
         if state.rest is not None and f > state.last * (1.0 + noise):
             # the combination was a bad one: the next step is made from the last image
             return replace(state.forgotten(), **found, fill=state.image), None
@@ -352,7 +365,7 @@ class Steps:
         norms = float(np.vdot(left, left)) + float(np.vdot(right, right))
         # a bound on f, as half of the squared norms of factors is at least a nuclear norm
         after = smooth + self.form.lam * (0.5 * norms + float(s[strong:].sum()))
-        rounding = ROUNDING if R.dtype == np.float64 else 16.0 * SINGLE
+        rounding = ROUNDING if R.dtype == np.float64 else BLURRED
         return fill if after <= before * (1.0 + rounding) else residuals.fill
 
     def _with_momentum(self, state: Memory, image: Any) -> dict[str, Any]:
@@ -374,7 +387,8 @@ class Steps:
         if state.rest is None:
             return found
         residuals = (*state.residuals, _short(unit, rest, state.rest))[-HISTORY:]
-        images = (*state.images, _short(unit, moved, state.image))[-HISTORY:]
+        scale, last = _packed(unit, moved, state.image)
+        images, scales = (*state.images, last)[-HISTORY:], (*state.scales, scale)[-HISTORY:]
         n = len(residuals)
         G = np.zeros((n, n))
         if state.squares is not None:
@@ -382,12 +396,13 @@ class Steps:
         G[n - 1] = G[:, n - 1] = [float(np.vdot(one, residuals[-1])) for one in residuals]
         short = np.divide(rest, unit).astype(np.float32)
         across = np.array([float(np.vdot(one, short)) for one in residuals])
-        weights = unit * lstsq(G + DAMPED * np.trace(G) * np.eye(n), across)
+        weights = lstsq(G + DAMPED * np.trace(G) * np.eye(n), across) * np.array(scales)
         fill = moved.copy()
         for part in _pieces(fill):
             for weight, one in zip(weights.tolist(), images, strict=True):
-                fill[part] -= weight * one[part]
-        return found | {"fill": fill, "residuals": residuals, "images": images, "squares": G}
+                fill[part] -= weight * one[part].astype(np.float32, copy=False)
+        after = {"fill": fill, "residuals": residuals, "images": images, "scales": scales}
+        return found | after | {"squares": G}
 
     @cached_property
     def sample(self) -> Any:
@@ -466,7 +481,7 @@ class Steps:
 
     def dual(self, point: Dual, fill: Array, norm: float) -> ObservedDual:
         """The dual point, whose norm is known, at the observations."""
-        effects = self.filled.effects(wide(fill))
+        effects = self.filled.effects(fill)
         return ObservedDual(self.filled.data, point.entries(), self.form, None, effects, norm)
 
     def due(self, state: Memory, k: int, aim: float) -> bool:
@@ -537,6 +552,20 @@ def _short(unit: float, x: Any, y: Any) -> Any:
     for part in _pieces(x):
         found[part] = np.divide(x[part] - y[part], unit)  # in float64: any size is allowed
     return found
+
+
+def _packed(unit: float, x: Any, y: Any) -> tuple[float, Any]:
+    """The difference of two vectors over a scale, and that: in float16 if they are long.
+
+    A combination of steps need not be more accurate than the next step makes up for.
+    """
+    if len(x) < LONG:
+        return unit, _short(unit, x, y)
+    most = max(float(np.abs(x[part] - y[part]).max()) for part in _pieces(x)) or 1.0
+    found = np.empty(len(x), np.float16)
+    for part in _pieces(x):
+        found[part] = np.divide(x[part] - y[part], most)
+    return most, found
 
 
 def _distance(x: Any, y: Any) -> float:
