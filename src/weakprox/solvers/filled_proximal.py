@@ -53,7 +53,7 @@ CROWDED = 0.75  # of the cut-off: larger values beyond a block need more than on
 COARSE, EARLY, EARLIEST = 5e-4, 6, 2  # of f: an accuracy from which blocks do beside large
 # values up to the former step; otherwise they do up to the latter, when other errors are larger
 BLURRED = 16.0 * SINGLE  # of f: what rounding to float32 may change in it
-FINE = 32.0  # factor by which the gap must exceed what float32 rounds
+FINE, FINER = 32.0, 4096.0  # factors by which the accuracy, or the gap, must exceed that
 SETTLED = 20  # steps after which the target changes so little that one is enough all the same
 BLOCK = 0.5  # of the columns: wider blocks cost as much as all eigenvectors
 DIGITS = 1e6  # squares of values that are kept, in units of rounding of the largest
@@ -263,13 +263,14 @@ class Steps:
     def _in_single(self, state: Memory, aim: float) -> bool:
         """Whether the next step is made in float32: if what it rounds is small beside the gap.
 
-        The gap is at least the accuracy to aim at. Later steps are in float64 once one is.
+        The gap is at least the accuracy to aim at, and may be far smaller after the step.
+        Later steps are in float64 once one is.
         """
         if not state.single:
             return False
         rough = max(self.filled.rough * float(np.sum(state.V.s)), BLURRED * abs(state.last))
         guess = REACH if state.reach is None else state.reach
-        return bool(max(aim, guess * state.size) >= FINE * rough)
+        return bool(aim >= FINE * rough or guess * state.size >= FINER * rough)
 
     def residuals(self, state: Memory) -> Residuals:
         """The residuals of the point."""
