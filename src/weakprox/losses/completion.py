@@ -167,7 +167,8 @@ class Completion:
             wanted = f"{np.count_nonzero(mask)}, one for each True entry"
             raise ShapeError("values", counted(len(values), "entry", "entries"), wanted)
         if np.count_nonzero(mask) < DENSE * mask.size:
-            return cls(*np.nonzero(mask), values, mask.shape, intercepts=intercepts)
+            rows, columns = np.nonzero(mask)
+            return cls(rows, columns, values, mask.shape, intercepts=intercepts)
         self = cls.__new__(cls)
         self._set(mask.shape, intercepts=intercepts)
         self._values, self.size = inputs.as_sized("values", values, 1)
@@ -440,7 +441,8 @@ class Completion:
             other._weights = self._weights[chosen] * grown
         found = masked(mask)
         if not found.is_dense:
-            found = pattern(*np.nonzero(mask), self.shape)[0]
+            places = np.nonzero(mask)
+            found = pattern(places[0], places[1], self.shape)[0]
         other._observe(found, scaling)
         return other
 

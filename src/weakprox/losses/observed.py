@@ -539,14 +539,13 @@ class Observed:
         least = FEWER if self.is_full() else FULL  # an array of all takes little more memory
         found = np.empty(count)
         if rank > THIN and count >= least * (high - low) * self.shape[1]:
-            steps = [(low, high, slice(None))]
+            edges, cuts = [low, high], [0, count]
             if bool((rows[1:] >= rows[:-1]).all()):  # blocks of rows of the product
-                lows = list(range(low, high, ROWS))
-                cuts = np.searchsorted(rows, [*lows, high])
-                parts = map(slice, cuts[:-1], cuts[1:])
-                steps = [(i, min(i + ROWS, high), at) for i, at in zip(lows, parts, strict=True)]
-            for low, high, at in steps:
-                found[at] = entries_of(U[low:high] @ V.T, rows[at] - low, columns[at])
+                edges = [*range(low, high, ROWS), high]
+                cuts = np.searchsorted(rows, edges).tolist()
+            for k in range(len(edges) - 1):
+                part, at = U[edges[k] : edges[k + 1]] @ V.T, slice(cuts[k], cuts[k + 1])
+                found[at] = entries_of(part, rows[at] - edges[k], columns[at])
         else:
             piece = max(1, PIECE // max(1, rank))
             for low in range(0, count, piece):

@@ -395,6 +395,13 @@ def filled_point(
     deadline: Deadline,
 ) -> tuple[LowRank, Effects]:
     """As `path_point`, with steps on the array of the observations."""
+    unit = unit_of(problem)
+    if unit != 1.0:  # early steps are in float32, whose range is short
+        start = None if start is None else LowRank(start.U, start.s / unit, start.Vt)
+        how: Any = {"tol": tol, "rank": rank, "deadline": deadline}
+        V, (mean, rows, columns) = filled_point(problem.in_unit(unit), start, **how)
+        effects = Effects(unit * mean, unit * rows, unit * columns)
+        return LowRank(V.U, unit * V.s, V.Vt), effects
     steps, residuals = FilledSteps.of(problem, rank), None
     plan = Plan(0.0, 0.0, problem.loss.smoothness)
     state, still = steps.begun(start, plan, lambda f: tol * abs(f)), 0

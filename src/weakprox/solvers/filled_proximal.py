@@ -350,20 +350,23 @@ class Steps:
         """
         assert self.sweeps is not None
         filled, s, R = self.filled, np.asarray(V.s), residuals.R
-        roots = np.sqrt(s[:strong])
+        # in units of the data, so that the result does not depend on theirs
+        unit = filled.unit
+        roots = np.sqrt(s[:strong] / unit)
         A, B = (
-            (F * roots).astype(R.dtype, copy=False)
-            for F in (V.U[:, :strong], V.Vt[:strong].T)
+            (F * roots).astype(R.dtype, copy=False) for F in (V.U[:, :strong], V.Vt[:strong].T)
         )
         R = filled.residual(R, residuals.fill)
         before = 0.5 * filled.weight * float(np.vdot(R, R)) + self._h(s)
+        R /= unit
         try:
-            left, right, rows, columns = self.sweeps.swept(A, B, R)
+            left, right, rows, columns = self.sweeps.swept(A, B, R, unit)
         except np.linalg.LinAlgError:
             return residuals.fill
-        change = np.hstack([left, -A]), np.hstack([right, B])
-        fill, smooth = filled.moved(residuals.fill, *change, rows, columns, R)
-        norms = float(np.vdot(left, left)) + float(np.vdot(right, right))
+        R *= unit
+        change = np.hstack([left, -A]), unit * np.hstack([right, B])
+        fill, smooth = filled.moved(residuals.fill, *change, unit * rows, unit * columns, R)
+        norms = unit * (float(np.vdot(left, left)) + float(np.vdot(right, right)))
         # a bound on f, as half of the squared norms of factors is at least a nuclear norm
         after = smooth + self.form.lam * (0.5 * norms + float(s[strong:].sum()))
         rounding = ROUNDING if R.dtype == np.float64 else BLURRED

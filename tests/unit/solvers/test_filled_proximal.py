@@ -461,3 +461,20 @@ def test_a_dual_point_is_scaled_in_place():
     assert np.linalg.norm(given.observed.full(q), 2) <= norm * (1 + 1e-12) <= 6.0 * (1 + 1e-12)
     again, _, _ = dual.proved(np.random.default_rng(0))
     assert again == pytest.approx(lower, rel=1e-9)
+
+
+@pytest.mark.parametrize("power", [-7, 9])
+def test_sweeps_in_float32_do_not_depend_on_the_unit(power):
+    """Roots of singular values would be rounded differently."""
+    rng, unit = np.random.default_rng(0), 2.0**power
+    mask = np.arange(40) < rng.integers(6, 60, 80)[:, None]
+    X = rng.standard_normal((80, 2)) @ rng.standard_normal((2, 40))
+    X += 0.3 * rng.standard_normal(X.shape)
+    values = []
+    for factor in (1.0, unit):
+        loss = Completion.of_mask(mask, factor * X[mask], "both")
+        given = wp.Problem(loss, None, NuclearNorm(3.0 * factor))
+        steps = Steps.of(given, None)
+        assert steps.sweeps.needed
+        values.append(wp.minimize(given, tol=1e-4).value)
+    assert values[1] == unit**2 * values[0]
