@@ -478,3 +478,24 @@ def test_sweeps_in_float32_do_not_depend_on_the_unit(power):
         assert steps.sweeps.needed
         values.append(wp.minimize(given, tol=1e-4).value)
     assert values[1] == unit**2 * values[0]
+
+
+@pytest.mark.parametrize("tol", [1e-4, 1e-9])
+def test_runs_resumed_between_steps_in_float32_end_at_the_same_bits(tol, tmp_path, monkeypatch):
+    """Their state has float32 and float16 arrays; at the finer accuracy they change later."""
+    monkeypatch.setattr(filled_proximal, "STRETCH", 2)
+    monkeypatch.setattr(filled_proximal, "LONG", 100)
+    given, path = problem((120, 60), share=0.55, lam=2.0), tmp_path / "run.safetensors"
+    used = kinds(monkeypatch)
+    whole = wp.minimize(given, tol=tol)
+    assert whole.counts.svds > 4
+    assert used[3] == np.float32
+    options = {"tol": tol, "checkpoint_every": 0.0}
+    part = wp.minimize(given, max_svds=4, checkpoint=path, **options)
+    assert part.status is wp.Status.MAX_SVDS
+    for other in (
+        wp.minimize(given, tol=tol, resume=part),
+        wp.minimize(given, checkpoint=path, resume=True, **options),
+    ):
+        assert np.array_equal(other.X, whole.X)
+        assert other.counts.svds == whole.counts.svds
