@@ -210,9 +210,14 @@ class WideData:
     def blocks(self) -> Iterator[Cells]:
         """The observed cells of some rows after the other."""
         (m, d), done, before = self.shape, 0, 0
+        # rows and columns of a block: divisions of positions would take longer
+        high, wide = np.repeat(np.arange(BLOCK), d), np.tile(np.arange(d), BLOCK)
         for low in range(0, m, BLOCK):
-            rows, columns = np.divmod(np.flatnonzero(self.known[low : low + BLOCK]), d)
-            treated = self.flags[low : low + BLOCK][rows, columns]
+            flags = self.flags[low : low + BLOCK].reshape(-1)
+            rows, columns, treated = high[: len(flags)], wide[: len(flags)], flags
+            if len(self.free) + len(self.affected) < m * d:
+                at = np.flatnonzero(self.known[low : low + BLOCK])
+                rows, columns, treated = rows[at], columns[at], flags[at]
             values, count = np.empty(len(rows)), int(np.count_nonzero(treated))
             values[np.flatnonzero(treated)] = self.affected[done : done + count]
             start, free = before - done, len(rows) - count

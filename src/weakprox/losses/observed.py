@@ -39,6 +39,7 @@ THIN = 8  # columns up to which products at the observations cost less than all 
 FULL = 0.25  # share of entries from which a product of all costs less than those alone
 FEWER = 0.02  # the same if arrays of the size of X take little memory beside the data
 ROWS = 256  # rows of a product of which the observed entries are taken
+SMALL = 1 << 22  # entries of X up to which an array costs less than vectors
 CACHED = 1 << 14  # observations of which terms are summed at once
 PIECE = 1 << 20  # entries of factors that are gathered at once
 REFINED = 1e-10  # accuracy of intercepts, from which a factorisation needs a second solve
@@ -232,17 +233,39 @@ class Observed:
 
     def valued(self, X: LowRank) -> float:
         """G(X). The best intercepts are kept while X exists, for whoever asks for them next."""
-        x = self.entries(X)
+        P: Any = self.pattern
         if self._two_way is not None and isinstance(self.weights, float):
-            effects, q = self._less_all(x)
-            found = float(np.sum([float(np.vdot(q[i], q[i])) for i in self._parts()]))
-            found *= 0.5 / self.weights
+            if P.listed is None and math.prod(self.shape) <= SMALL:
+                effects, found = self._in_array(X)
+            else:
+                effects, q = self._less_all(self.entries(X))
+                found = float(np.sum([float(np.vdot(q[i], q[i])) for i in self._parts()]))
+                found *= 0.5 / self.weights
             effects = self.normal(effects)
         else:
+            x = self.entries(X)
             effects = self.fitted(x)
             found = self.value(x, effects)
         vars(self)["_last"] = ref(X), effects
         return found
+
+    def _in_array(self, X: LowRank) -> tuple[Effects, float]:
+        """Best free intercepts and G(X), from an array of the size of X, which is small."""
+        P: Any = self.pattern
+        R = P.full(self.values)
+        R -= X.dense()
+        R *= P.mask
+        effects = self.zero()
+        for _ in range(2):  # the second one removes rounding errors
+            step = Effects(0.0, *self.balanced(R.sum(axis=1), R.sum(axis=0)))
+            R -= step.columns
+            R -= step.rows[:, None]
+            R *= P.mask
+            effects = _moved(effects, step, 1.0)
+        starts = range(0, len(R), ROWS)
+        squares = [float(np.vdot(R[i : i + ROWS], R[i : i + ROWS])) for i in starts]
+        assert isinstance(self.weights, float)
+        return effects, 0.5 * self.weights * float(np.sum(squares))
 
     def _parts(self) -> list[slice]:
         """Ranges of observations that are summed at once."""

@@ -367,15 +367,16 @@ def test_masks_that_do_not_fit_are_refused():
     assert Completion.of_mask(few, np.ones(1)).observed().pattern.listed is not None
 
 
-def test_values_of_points_need_one_vector_of_residuals():
-    """Beside the residuals there are blocks of rows only."""
+def test_values_of_points_need_one_vector_of_residuals(monkeypatch):
+    """Beside the residuals there are blocks of rows only, unless X is small."""
     rng = np.random.default_rng(0)
     mask = rng.random((4000, 60)) < 0.7
     loss = Completion.of_mask(mask, rng.standard_normal(mask.sum()), "both")
     X = LowRank(np.eye(4000, 9), np.arange(9.0, 0.0, -1.0), np.eye(9, 60))
-    loss.observed().valued(X)
+    small = loss.observed().valued(X)
+    monkeypatch.setattr(observations, "SMALL", 0)
     tracemalloc.start()
-    loss.observed().valued(LowRank(X.U, X.s, X.Vt))
+    assert loss.observed().valued(LowRank(X.U, X.s, X.Vt)) == pytest.approx(small, rel=1e-13)
     most = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert most < 12 * loss.n_terms
