@@ -12,6 +12,7 @@ from weakprox.display import counted
 from weakprox.errors import InputError, ShapeError
 from weakprox.estimators._entries import Ids, Vector, columns_of, labels
 from weakprox.losses import Completion
+from weakprox.losses.filled import Filled
 
 PIECE = 4096  # rows that are checked at once
 BLOCK = 256  # rows that are processed at once, so that temporary arrays are short
@@ -204,8 +205,16 @@ class WideData:
         return np.where(self.flags[np.arange(len(first)), first], first, self.shape[1])
 
     def loss(self, intercepts: Any) -> Completion:
-        """Squared errors of the untreated cells."""
-        return Completion.of_mask(self.known & ~self.flags, self.free, intercepts)
+        """Squared errors of the untreated cells.
+
+        They are listed if the method for them takes products with a sparse matrix.
+        """
+        mask = self.known & ~self.flags
+        found = Completion.of_mask(mask, self.free, intercepts)
+        if Filled.pays(found.observed()) or found.observed().pattern.listed is not None:
+            return found
+        rows, columns = np.nonzero(mask)
+        return Completion(rows, columns, self.free, self.shape, intercepts=intercepts)
 
     def blocks(self) -> Iterator[Cells]:
         """The observed cells of some rows after the other."""
