@@ -15,6 +15,7 @@ from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 
 from weakprox import InputError, MatrixCompletionPanel, ShapeError
+from weakprox.estimators._panel_data import read_panel
 from weakprox.losses import filled
 from weakprox.plots import EventStudyDisplay
 
@@ -379,4 +380,25 @@ def test_memory_of_a_fit_is_that_of_a_few_arrays(monkeypatch):
     tracemalloc.stop()
     assert model.result_.certified
     assert np.shares_memory(model._data.free, model._loss.observed().values)
-    assert most < 88 * (~treated).sum()
+    assert most < 72 * (~treated).sum()
+
+
+def test_wide_panels_keep_booleans_instead_of_positions():
+    Y, treated = staggered()
+    Y, flags = Y.copy(), treated.copy()
+    model = MatrixCompletionPanel(0.7, random_state=0).fit(Y, flags)
+    assert model._loss.observed().pattern.listed is None
+    before = model.counterfactual_, model.effects_, model.mean_paths().observed
+    Y[:], flags[:] = 0.0, False  # the model has its own copies
+    after = model.counterfactual_, model.effects_, model.mean_paths().observed
+    for one, other in zip(before, after, strict=True):
+        assert np.array_equal(one, other, equal_nan=True)
+
+
+def test_square_panels_with_many_gaps_list_their_cells():
+    """Products with sparse matrices need the list."""
+    rng = np.random.default_rng(0)
+    Y, treated = rng.standard_normal((800, 800)), rng.random((800, 800)) < 0.7
+    loss = read_panel(Y, treated, (None,) * 4).loss("both")
+    assert not filled.Filled.pays(loss.observed())
+    assert loss.observed().pattern.listed is not None

@@ -128,10 +128,17 @@ class ObservedDual:
         return kept["_estimate"]
 
     def proved(self, rng: np.random.Generator) -> tuple[float, Array, float]:
-        """Return a lower bound, the multiple of q that proves it, and the norm of its S."""
+        """Return a lower bound, the multiple of q that proves it, and the norm of its S.
+
+        If the norm of S was known, q is the caller's own, and is overwritten by its multiple.
+        """
         norm = self.norm(rng)
         lower, length = self.best(norm)
-        return lower, length * self.q, length * norm
+        if self.known is None or not arrays.is_numpy(self.q):
+            return lower, length * self.q, length * norm
+        np.multiply(self.q, length, out=self.q)
+        vars(self)["known"] = length * norm * (1.0 + 4 * arrays.DOUBLE)
+        return lower, self.q, length * norm
 
     def norm(self, rng: np.random.Generator) -> float:
         """Upper bound on the largest singular value of S.
@@ -212,7 +219,7 @@ class ObservedDual:
             most = form.lam / norm * (1 - 4 * 2.0**-52) if norm > 0.0 else math.inf
 
         def at(t: float) -> float:
-            found, allowance = self.data.bound(t * self.q, self.effects)
+            found, allowance = self.data.bound(self.q, self.effects, t)
             return found - form.conjugate(t * norm)[0] - allowance
 
         first = min(1.0, most)

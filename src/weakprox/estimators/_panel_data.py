@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from weakprox.display import counted
 from weakprox.errors import InputError, ShapeError
 from weakprox.estimators._entries import Ids, Vector, columns_of, labels
+from weakprox.losses import Completion
+from weakprox.losses.filled import Filled
 
+PIECE = 4096  # rows that are checked at once
 BLOCK = 256  # rows that are processed at once, so that temporary arrays are short
 COLUMNS = ("unit", "time", "outcome", "treatment")  # arguments that name those of a long table
 
@@ -64,6 +67,16 @@ class Places:
                 yield part, self.rows(low, high), self.columns[part]
 
 
+class Cells(NamedTuple):
+    """Observed cells of some rows: their indices, rows, columns, treatment and outcomes."""
+
+    part: slice
+    rows: Vector
+    columns: Vector
+    treated: Vector
+    values: Vector
+
+
 @dataclass(frozen=True)
 class PanelData:
     """Observed cells of a panel, by rows, then by columns."""
@@ -108,10 +121,24 @@ class PanelData:
         found[np.flatnonzero(~self.treated)] = self.free
         return found
 
-    def untreated(self) -> tuple[Vector, Vector, Vector]:
-        """Unit, period and outcome of each untreated cell."""
+    def loss(self, intercepts: Any) -> Completion:
+        """Squared errors of the untreated cells."""
         at = np.flatnonzero(~self.treated)
-        return self.rows[at], self.columns[at].astype(np.int32, copy=False), self.free
+        columns = self.columns[at].astype(np.int32, copy=False)
+        return Completion(self.rows[at], columns, self.free, self.shape, intercepts=intercepts)
+
+    def blocks(self) -> Iterator[Cells]:
+        """The observed cells of some rows after the other."""
+        done = 0
+        for part, rows, columns in self.places.blocks():
+            treated, values = self.treated[part], np.empty(part.stop - part.start)
+            count = int(np.count_nonzero(treated))
+            before = part.start - done
+            values[np.flatnonzero(treated)] = self.affected[done : done + count]
+            free = self.free[before : before + len(values) - count]
+            values[np.flatnonzero(~treated)] = free
+            done += count
+            yield Cells(part, rows, columns, treated, values)
 
     def comparable(self) -> tuple[Vector, Vector]:
         """Which units, and which periods, have an untreated outcome."""
@@ -125,26 +152,120 @@ class PanelData:
         return units, times
 
 
-def read_panel(Y: Any, treated: Any, names: tuple[Any, Any, Any, Any]) -> PanelData:
+@dataclass(frozen=True)
+class WideData:
+    """The same of a wide panel, whose cells are two arrays of booleans instead of lists."""
+
+    known: Vector  # whether cells have an outcome
+    flags: Vector  # whether they are treated
+    free: Vector  # outcomes of the untreated cells
+    affected: Vector  # outcomes of the treated cells
+    units: Vector
+    times: Vector
+    framed: bool
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Numbers of units and of periods."""
+        return len(self.units), len(self.times)
+
+    @property
+    def places(self) -> Places:
+        """Unit and period of each observed cell, as new arrays."""
+        return Places.of_flags(self.known)
+
+    @property
+    def treatments(self) -> Places:
+        """All treated cells, also those whose outcome is missing, as new arrays."""
+        return Places.of_flags(self.flags)
+
+    @property
+    def rows(self) -> Vector:
+        """Unit of each observed cell, as a new array."""
+        return self.places.rows()
+
+    @property
+    def columns(self) -> Vector:
+        """Period of each observed cell, as a new array."""
+        return self.places.columns
+
+    @property
+    def treated(self) -> Vector:
+        """Whether each of the observed cells is treated, as a new array."""
+        return self.flags[self.known]
+
+    @property
+    def values(self) -> Vector:
+        """Outcome of each observed cell, as a new array."""
+        return np.concatenate([cells.values for cells in self.blocks()])
+
+    def adoption(self) -> Vector:
+        """Index of the first treated period of each unit; the number of periods if none."""
+        first = np.argmax(self.flags, axis=1)
+        return np.where(self.flags[np.arange(len(first)), first], first, self.shape[1])
+
+    def loss(self, intercepts: Any) -> Completion:
+        """Squared errors of the untreated cells.
+
+        They are listed if the method for them takes products with a sparse matrix.
+        """
+        mask = self.known & ~self.flags
+        found = Completion.of_mask(mask, self.free, intercepts)
+        if Filled.pays(found.observed()) or found.observed().pattern.listed is not None:
+            return found
+        rows, columns = np.nonzero(mask)
+        return Completion(rows, columns, self.free, self.shape, intercepts=intercepts)
+
+    def blocks(self) -> Iterator[Cells]:
+        """The observed cells of some rows after the other."""
+        (m, d), done, before = self.shape, 0, 0
+        # rows and columns of a block: divisions of positions would take longer
+        high, wide = np.repeat(np.arange(BLOCK), d), np.tile(np.arange(d), BLOCK)
+        for low in range(0, m, BLOCK):
+            flags = self.flags[low : low + BLOCK].reshape(-1)
+            rows, columns, treated = high[: len(flags)], wide[: len(flags)], flags
+            if len(self.free) + len(self.affected) < m * d:
+                at = np.flatnonzero(self.known[low : low + BLOCK])
+                rows, columns, treated = rows[at], columns[at], flags[at]
+            values, count = np.empty(len(rows)), int(np.count_nonzero(treated))
+            values[np.flatnonzero(treated)] = self.affected[done : done + count]
+            start, free = before - done, len(rows) - count
+            values[np.flatnonzero(~treated)] = self.free[start : start + free]
+            part = slice(before, before + len(rows))
+            done, before = done + count, part.stop
+            if len(rows):
+                yield Cells(part, rows + low, columns, treated, values)
+
+    def comparable(self) -> tuple[Vector, Vector]:
+        """Which units, and which periods, have an untreated outcome."""
+        units, times = np.empty(self.shape[0], bool), np.zeros(self.shape[1], bool)
+        for low in range(0, len(units), BLOCK):
+            part = self.known[low : low + BLOCK] & ~self.flags[low : low + BLOCK]
+            units[low : low + BLOCK] = part.any(axis=1)
+            times |= part.any(axis=0)
+        return units, times
+
+
+def read_panel(Y: Any, treated: Any, names: tuple[Any, Any, Any, Any]) -> PanelData | WideData:
     """Read a wide panel, or a long table if names of its columns are given."""
     if any(name is not None for name in names):
         if treated is not None:
             given = "an array, with names of columns"
             raise InputError("treated", given, "the name of a column, as `treatment`")
-        found = _from_table(Y, names)
+        found: PanelData | WideData = _from_table(Y, names)
     else:
         if treated is None:
             wanted = "an array of the shape of Y, or a long table with unit=, time=, ..."
             raise InputError("treated", "None", wanted)
         found = _from_wide(Y, treated)
-    if not len(found.treatments):
+    if not (found.flags.any() if isinstance(found, WideData) else len(found.treatments)):
         raise InputError("treated", "no treated cell", "one at least")
-    if found.treated.all():
+    if not len(found.free):
         raise InputError("Y", "no untreated outcome", "two at least")
     return found
 
 
-def _from_wide(Y: Any, treated: Any) -> PanelData:
+def _from_wide(Y: Any, treated: Any) -> WideData:
     units, times = _axis(Y, "index"), _axis(Y, "columns")
     for name, own in (("index", units), ("columns", times)):
         other = _axis(treated, name)
@@ -156,16 +277,24 @@ def _from_wide(Y: Any, treated: Any) -> PanelData:
     flags = _flags("treated", treated, 2)
     if flags.shape != values.shape:
         raise ShapeError("treated", f"shape {flags.shape}", f"{values.shape}, that of Y")
-    known, treats, outcomes = ~np.isnan(values), flags.reshape(-1).copy(), values.reshape(-1)
-    if not known.all():  # positions of cells, not booleans, which are slow as an index
-        seen = np.flatnonzero(known)
-        outcomes, treats = outcomes[seen], treats[seen]
-    return PanelData(
-        Places.of_flags(known),
-        outcomes[np.flatnonzero(~treats)],
-        outcomes[np.flatnonzero(treats)],
-        treats,
-        Places.of_flags(flags),
+    known = np.broadcast_to(True, flags.shape)
+    if np.isnan(values.min()):
+        known = ~np.isnan(values)
+    counts = [int(np.count_nonzero(known & flags))]
+    counts.append(int(np.count_nonzero(known)) - counts[0])
+    found, done = [np.empty(count) for count in counts], [0, 0]
+    for low in range(0, len(values), BLOCK):
+        rows = slice(low, low + BLOCK)
+        for k, chosen in enumerate((known[rows] & flags[rows], known[rows] & ~flags[rows])):
+            # positions of cells, not booleans, which are slow as an index
+            some = values[rows].reshape(-1)[np.flatnonzero(chosen)]
+            found[k][done[k] : done[k] + len(some)] = some
+            done[k] += len(some)
+    return WideData(
+        known,
+        flags,
+        found[1],
+        found[0],
         np.arange(values.shape[0]) if units is None else units,
         np.arange(values.shape[1]) if times is None else times,
         units is not None,
@@ -229,9 +358,14 @@ def _numbers(argument: str, values: Any, axes: int) -> Vector:
     except (TypeError, ValueError):
         raise InputError(argument, "entries that are not numbers", "numbers, or NaN") from None
     _check_axes(argument, found, axes)
-    if np.isinf(found).any():
+    if any(bool(np.isinf(found[low : low + PIECE]).any()) for low in _starts(found)):
         raise InputError(argument, "infinite entries", "finite numbers, or NaN")
     return found
+
+
+def _starts(x: Vector) -> range:
+    """Where the blocks of a long array begin."""
+    return range(0, len(x), PIECE)
 
 
 def _check_axes(argument: str, found: Vector, axes: int) -> None:
@@ -250,4 +384,4 @@ def _flags(argument: str, values: Any, axes: int) -> Vector:
     _check_axes(argument, found, axes)
     if found.dtype != bool and not np.isin(found, (0.0, 1.0)).all():
         raise InputError(argument, "other entries than 0 and 1", wanted)
-    return found.astype(bool)
+    return found.astype(bool)  # a copy: the user may change theirs

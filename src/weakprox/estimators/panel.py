@@ -17,7 +17,7 @@ from weakprox.display import counted
 from weakprox.errors import InputError
 from weakprox.estimators._base import Certified, drawn_seed
 from weakprox.estimators._entries import Vector
-from weakprox.estimators._panel_data import PanelData, read_panel
+from weakprox.estimators._panel_data import PanelData, WideData, read_panel
 from weakprox.linalg.decompositions import svd
 from weakprox.linalg.lowrank import LowRank
 from weakprox.losses import Completion
@@ -202,7 +202,7 @@ class MatrixCompletionPanel(Certified):
         accuracy("tol", self.tol)
         data = read_panel(Y, treated, (unit, time, outcome, treatment))
         known = _comparable(data)
-        loss = Completion(*data.untreated(), data.shape, intercepts=intercepts)
+        loss = data.loss(intercepts)
         data = replace(data, free=loss.observed().values)  # one copy for both
         self.cv_results_, start = {}, None
         if lam is None:
@@ -223,7 +223,9 @@ class MatrixCompletionPanel(Certified):
         self._keep(data, loss, known)
         return self
 
-    def _keep(self, data: PanelData, loss: Completion, known: tuple[Vector, Vector]) -> None:
+    def _keep(
+        self, data: PanelData | WideData, loss: Completion, known: tuple[Vector, Vector]
+    ) -> None:
         """Store the parts of the model, and the effects."""
         self._data, self._loss = data, loss
         self.units_, self.times_ = data.units, data.times
@@ -234,19 +236,19 @@ class MatrixCompletionPanel(Certified):
         self.unit_effects_ = self._effects.rows
         self.time_effects_ = self._effects.columns
         first, tally = data.adoption(), Tally(data.shape[1])
-        until = np.where(first < data.shape[1], first, 0).astype(data.columns.dtype)
+        until = np.where(first < data.shape[1], first, 0)
         whole = all(bool(part.all()) for part in known)
-        values, self._cells = data.values, np.empty(len(data.treated), dtype=bool)
-        for part, rows, columns in data.places.blocks():
+        self._cells = np.empty(len(data.free) + len(data.affected), dtype=bool)
+        for part, rows, columns, treated, values in data.blocks():
             # cells after adoption that are untreated again belong to neither side
-            used = data.treated[part] | (columns < until[rows])
+            used = treated | (columns < until[rows])
             if not whole:
                 used &= known[0][rows] & known[1][columns]
             self._cells[part] = used
             at = np.flatnonzero(used)
             cells = rows[at], columns[at]
             model = self._predicted(self.low_rank_, self._effects, *cells)
-            tally.add(values[part][at] - model, cells[1], cells[1] - first[cells[0]])
+            tally.add(values[at] - model, cells[1], cells[1] - first[cells[0]])
         self.event_times_ = tally.event_times()
         found = tally.averages(self.event_times_)
         self.att_, self.att_by_period_, self.att_by_event_time_ = found
@@ -389,13 +391,13 @@ class MatrixCompletionPanel(Certified):
             drawn = [never[[i]] for i in rng.permutation(len(never))[:replicates]]
         else:
             drawn = [rng.permutation(never)[:count] for _ in range(replicates)]
-        outside = ~np.isin(data.rows, never)
+        outside, places, treatments = ~np.isin(data.rows, never), data.places, data.treatments
         for chosen in drawn:
             hidden, starts = np.zeros_like(outside), np.full(data.shape[0], data.shape[1])
             for unit, like in zip(chosen, treated, strict=True):
-                own = data.places.of_row(unit)
-                periods = data.treatments.columns[data.treatments.of_row(like)]
-                hidden[own] = np.isin(data.columns[own], periods)
+                own = places.of_row(unit)
+                periods = treatments.columns[treatments.of_row(like)]
+                hidden[own] = np.isin(places.columns[own], periods)
                 starts[unit] = first[like]
             yield self._refitted(outside | hidden, hidden, starts)
 
@@ -403,7 +405,7 @@ class MatrixCompletionPanel(Certified):
         self, treated: Vector, replicates: int, rng: np.random.Generator
     ) -> Iterator[Averages]:
         """Mean effects without one group of units."""
-        data, count = self._data, len(treated)
+        data, count, rows = self._data, len(treated), self._data.rows
         if count < 2:
             raise InputError("method", "'jackknife', with one treated unit", "'placebo'")
         # treated units come first, so that groups have about equally many of them
@@ -412,25 +414,25 @@ class MatrixCompletionPanel(Certified):
         groups = min(replicates, len(units))
         starts = data.adoption()
         for k in range(groups):
-            gone = np.isin(data.rows, units[k::groups])
+            gone = np.isin(rows, units[k::groups])
             yield self._refitted(gone, data.treated & ~gone, starts)
 
     def _refitted(self, gone: Vector, treated: Vector, starts: Vector) -> Averages:
         """Mean effects of a fit without some cells, with other treated ones."""
-        data, rows = self._data, self._data.rows
-        free = ~data.treated
+        data, places = self._data, self._data.places
+        rows, columns, free = places.rows(), places.columns, ~self._data.treated
         loss = self._loss.part(~gone[free])
         kept = np.bincount(rows[free & ~gone], minlength=data.shape[0]) > 0
         problem = Problem(loss, None, NuclearNorm(self.lam_))
         start = _restricted(self.low_rank_, kept)
         L = minimize(problem, tol=self.tol, start=start, progress=False).low_rank
-        since = data.columns - starts[rows]
+        since = columns - starts[rows]
         before = free & ~gone & (since < 0) & (starts < data.shape[1])[rows]
-        times = np.bincount(data.columns[free & ~gone], minlength=data.shape[1]) > 0
-        known = kept[rows] & times[data.columns]
+        times = np.bincount(columns[free & ~gone], minlength=data.shape[1]) > 0
+        known = kept[rows] & times[columns]
         used = (treated & (since >= 0) | before) & known
         used &= np.isin(since, self.event_times_)
-        cells, tally = (rows[used], data.columns[used]), Tally(data.shape[1])
+        cells, tally = (rows[used], columns[used]), Tally(data.shape[1])
         off = data.values[used] - self._predicted(L, loss.effects(L), *cells)
         tally.add(off, cells[1], since[used])
         return tally.averages(self.event_times_)
@@ -482,10 +484,10 @@ class Tally:
         return Averages(att, by_period, by_event[event_times + self.periods])
 
 
-def _comparable(data: PanelData) -> tuple[Vector, Vector]:
+def _comparable(data: PanelData | WideData) -> tuple[Vector, Vector]:
     """Which units and which periods have untreated outcomes."""
     units, times = data.comparable()
-    if units.all() and times.all() and data.treated.any():
+    if units.all() and times.all() and len(data.affected):
         return units, times
     known = units[data.rows] & times[data.columns]
     lost = int((data.treated & ~known).sum())

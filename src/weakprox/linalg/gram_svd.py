@@ -255,11 +255,20 @@ def gram_error(m: int, squares: Vector) -> float:
     return product_error(m, float(squares.sum())) + DOUBLE * own
 
 
-def product_error(m: int, size: float) -> float:
+def gram_norm(G: Array, m: int, rows: int) -> float:
+    """Upper bound on the norm of B of m rows, from B'B summed over blocks of `rows` rows."""
+    with all_threads(int(G.shape[0])):
+        squares = np.maximum(decompositions.eigvalsh(G)[::-1], 0.0)
+    own = DOUBLE * decompositions.eigh_error(len(squares)) * float(squares[0])
+    largest = float(squares[0]) + own + product_error(m, float(squares.sum()), rows)
+    return math.sqrt(largest) * (1 + 8 * DOUBLE)
+
+
+def product_error(m: int, size: float, rows: int = ROWS) -> float:
     """Bound on the norm of the error of `squared` B of m rows, for any summation order.
 
     A sum of k products has an error of at most k units of rounding of the sum of their
     absolute values. The norm of |B|'|B| is at most the squared Frobenius norm of B, `size`.
     """
-    chain = min(m, ROWS) + -(-m // ROWS)
+    chain = min(m, rows) + -(-m // rows)
     return DOUBLE * 0.5 * chain * size * (1 + 1e-9)

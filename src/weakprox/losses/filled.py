@@ -18,17 +18,19 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from weakprox.linalg.arrays import SHARED
+from weakprox.linalg.gram_svd import gram_norm
 from weakprox.linalg.lowrank import LowRank
 from weakprox.losses.entry_losses import Squared
 from weakprox.losses.observed import Effects, Observed
 from weakprox.passes.pattern import Pattern
+from weakprox.resources.memory import give_back
 
 SHORT = 2000  # length of the shorter side up to which all eigenvectors are affordable
 CUBES = 15  # multiplications for all eigenvectors of a small matrix, over the cube of its rows
@@ -36,9 +38,18 @@ SPARSE = 250  # multiplications by an array in the time of one by a sparse matri
 ROWS = 256  # rows of a product that are computed at once
 STEPS = 6  # steps without the array in place of one with it; far more in staggered panels
 CLEARED = 1 << 25  # bytes of an array up to which fresh memory takes longer than writing to it
+SINGLE = 2.0**-24  # rounding of float32
+RANGE = 1e12  # sizes up to which, and down to whose inverse, float32 has squares
 NARROW = 16  # width of the narrowest blocks that are multiplied with sparse matrices
 
 Matrix = np.ndarray[Any, np.dtype[np.float64]]
+
+
+class Strip(NamedTuple):
+    """A block of rows, and the positions of its holes in a fill."""
+
+    rows: slice
+    holes: slice
 
 
 @dataclass(frozen=True, eq=False)
@@ -83,24 +94,34 @@ class Filled:
         """Make the array of these observations."""
         P: Any = data.pattern
         assert isinstance(P, Pattern)
-        values, empty = data.full(data.values), ~P.mask
         turned = P.shape[0] < P.shape[1]
-        if turned:
-            values, empty = np.ascontiguousarray(values.T), np.ascontiguousarray(empty.T)
-        holes = np.flatnonzero(empty)
-        base = data.zero()
-        for _ in range(2):  # the second one removes rounding errors
-            sums = values.sum(axis=1), values.sum(axis=0)
-            a, b = data.balanced(*(sums[::-1] if turned else sums))
-            base = Effects(0.0, base.rows + a, base.columns + b)
-            long, short = (b, a) if turned else (a, b)
-            values -= short
-            values -= long[:, None]
-            values.reshape(-1)[holes] = 0.0
         counts = np.sqrt(P.row_counts), np.sqrt(P.column_counts)
         lengths = (counts[1], counts[0]) if turned else counts
-        kept = values if turned or values.nbytes <= CLEARED else None
-        return cls(data, kept, holes, base, lengths, turned)
+        small = 8 * math.prod(P.shape) <= CLEARED
+        values = data.full(data.values) if turned or small else None
+        seen = P.mask
+        if turned:
+            assert values is not None
+            values, seen = np.ascontiguousarray(values.T), np.ascontiguousarray(seen.T)
+        found = cls(data, values, _holes(seen), data.zero(), lengths, turned)
+        for _ in range(2):  # the second one removes rounding errors
+            base, (m, d) = found.base, found.shape
+            sums = np.empty(m), np.zeros(d)
+            for rows, part in found.blocks():
+                sums[0][rows] = part.sum(axis=1)
+                sums[1][...] += part.sum(axis=0)
+            a, b = data.balanced(*(sums[::-1] if turned else sums))
+            base = Effects(0.0, base.rows + a, base.columns + b)
+            if values is not None:
+                long, short = (b, a) if turned else (a, b)
+                for strip in found.strips:
+                    part = values[strip.rows]
+                    part -= short
+                    part -= long[strip.rows, None]
+                    part.reshape(-1)[found.gaps(strip)] = 0.0
+            found = replace(found, base=base)
+        give_back(found.nbytes)
+        return found
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -118,25 +139,49 @@ class Filled:
         """The observations without the intercepts at X = 0, and zeros in the holes."""
         return np.concatenate([values for _, values in self.blocks()])
 
+    @cached_property
+    def strips(self) -> list[Strip]:
+        """Blocks of rows that stay in cache, and the positions of their holes in a fill."""
+        (m, width), found = self.shape, []
+        cuts = np.searchsorted(self.holes, np.arange(0, m + ROWS, ROWS) * width)
+        for k, low in enumerate(range(0, m, ROWS)):
+            rows = slice(low, min(low + ROWS, m))
+            found.append(Strip(rows, slice(int(cuts[k]), int(cuts[k + 1]))))
+        return found
+
+    def gaps(self, strip: Strip) -> Any:
+        """Positions of the holes in a flattened block of rows."""
+        return self.holes[strip.holes].astype(np.intp) - strip.rows.start * self.shape[1]
+
     def blocks(self) -> Iterator[tuple[slice, Matrix]]:
         """Blocks of rows of the values, and which: all at once, or some that stay in cache."""
         if self.kept is not None:
             yield slice(None), self.kept
             return
+        for strip in self.strips:
+            yield strip.rows, self.block(strip)
+
+    def block(self, strip: Strip, dtype: Any = np.float64) -> Matrix:
+        """A block of rows of the values; not to be changed."""
+        if self.kept is not None:
+            return (self.kept if dtype == np.float64 else self._single)[strip.rows]
         P: Any = self.data.pattern
-        width, starts = self.shape[1], P.pointers
-        for low in range(0, self.shape[0], ROWS):
-            seen = P.mask[low : low + ROWS]
-            rows = slice(low, low + len(seen))
-            found = np.zeros(seen.shape)
-            found.reshape(-1)[np.flatnonzero(seen)] = self.data.values[
-                starts[rows.start] : starts[rows.stop]
-            ]
-            found -= self.base.columns
-            found -= self.base.rows[rows, None]
-            start, stop = np.searchsorted(self.holes, [low * width, rows.stop * width])
-            found.reshape(-1)[self.holes[start:stop] - low * width] = 0.0
-            yield rows, found
+        rows, starts = strip.rows, P.pointers
+        seen = P.mask[rows]
+        found = np.zeros(seen.shape)
+        found.reshape(-1)[np.flatnonzero(seen)] = self.data.values[
+            starts[rows.start] : starts[rows.stop]
+        ]
+        found -= self.base.columns
+        found -= self.base.rows[rows, None]
+        found.reshape(-1)[self.gaps(strip)] = 0.0
+        return found
+
+    @cached_property
+    def _single(self) -> Any:
+        """The values in float32, if an array of them is kept."""
+        assert self.kept is not None
+        return self.kept.astype(np.float32)
 
     @property
     def weight(self) -> float:
@@ -152,7 +197,29 @@ class Filled:
     @cached_property
     def unit(self) -> float:
         """Size of the observations without intercepts; one if all are zero."""
-        return max(max(float(x.max()), -float(x.min())) for _, x in self.blocks()) or 1.0
+        return self._sizes[0] or 1.0
+
+    @cached_property
+    def _sizes(self) -> tuple[float, float]:
+        """The largest absolute value, and the sum of squares in units of it."""
+        most = max(max(float(x.max()), -float(x.min())) for _, x in self.blocks())
+        unit = most or 1.0
+        if self.kept is not None and 1.0 / RANGE < unit < RANGE:
+            return most, float(np.vdot(self.kept, self.kept)) / unit**2
+        parts = (np.divide(x, unit) for _, x in self.blocks())
+        return most, sum(float(np.vdot(x, x)) for x in parts)
+
+    @property
+    def rough(self) -> float:
+        """Norm of what rounding to float32 changes in a target, about; infinite if too much.
+
+        Squares of numbers far from one are out of the range of float32.
+        """
+        if not 1.0 / RANGE < self.unit < RANGE:
+            return math.inf
+        m, d = self.shape
+        mean = math.sqrt(self._sizes[1] / max(1, self.data.size))
+        return SINGLE * self.unit * mean * (math.sqrt(m) + math.sqrt(d))
 
     def point(self, V: LowRank) -> LowRank:
         """X in the orientation of the array, or that of the array as X."""
@@ -186,33 +253,48 @@ class Filled:
         long, short = self.lengths
         return hidden, _over(rows, long), _over(columns, short)
 
+    def _intercepts(self, fill: Matrix) -> tuple[Matrix, Matrix]:
+        """Intercepts of rows and columns in float64."""
+        rows, columns = np.split(fill[len(self.holes) :].astype(float), [self.shape[0]])
+        long, short = self.lengths
+        return _over(rows, long), _over(columns, short)
+
     def target(self, fill: Matrix) -> Matrix:
-        """The target of a proximal step among points without means."""
+        """The target of a proximal step among points without means, in the fill's dtype."""
         hidden, rows, columns = self._parts(fill)
         small = self.kept is not None and self.nbytes <= CLEARED
-        T = SHARED.like(self.kept) if small else np.empty(self.shape)
-        for part, values in self.blocks():
-            np.subtract(values, columns, out=T[part])
-        T -= rows[:, None]
-        T.reshape(-1)[self.holes] = hidden
-        if self.by_rows:
-            T -= T.mean(axis=1, keepdims=True)
+        shape, kind = self.shape, fill.dtype
+        T = SHARED.like(fill, shape) if small else np.empty(shape, kind)
+        sums = np.zeros(shape[1])
+        for strip in self.strips:
+            part = T[strip.rows]
+            np.subtract(self.block(strip, kind), columns, out=part, casting="same_kind")
+            part -= rows[strip.rows, None]
+            part.reshape(-1)[self.gaps(strip)] = hidden[strip.holes]
+            if self.by_rows:
+                part -= part.mean(axis=1, keepdims=True)
+            if self.by_columns:
+                sums += np.ones(len(part), kind) @ part
         if self.by_columns:
-            T -= T.mean(axis=0)
+            T -= (sums / shape[0]).astype(kind)
         return T
 
     def after(self, X: Matrix) -> tuple[Matrix, float]:
         """Return the fill of X, and G(X). X is overwritten by residuals."""
-        hidden = X.reshape(-1)[self.holes]
-        R = X
-        for part, values in self.blocks():
-            np.subtract(values, X[part], out=R[part])
-        R.reshape(-1)[self.holes] = 0.0
-        sums = R.sum(axis=1), R.sum(axis=0)
+        (m, d), count, kind = self.shape, len(self.holes), X.dtype
+        fill, sums, square = np.empty(count + m + d, kind), (np.empty(m), np.zeros(d)), 0.0
+        for strip in self.strips:
+            part, at = X[strip.rows], self.gaps(strip)
+            fill[strip.holes] = part.reshape(-1)[at]
+            np.subtract(self.block(strip, kind), part, out=part, casting="same_kind")
+            part.reshape(-1)[at] = 0.0
+            sums[0][strip.rows] = part @ np.ones(d, kind)
+            sums[1][...] += np.ones(len(part), kind) @ part
+            square += float(np.vdot(part, part))
         rows, columns = self._solved(*sums)
-        square = float(np.vdot(R, R)) - float(sums[0] @ rows) - float(sums[1] @ columns)
+        square -= float(sums[0] @ rows) + float(sums[1] @ columns)
         long, short = self.lengths
-        fill = np.concatenate([hidden, rows * long, columns * short])
+        fill[count : count + m], fill[count + m :] = rows * long, columns * short
         return fill, 0.5 * self.weight * max(square, 0.0)
 
     def moved(
@@ -230,11 +312,9 @@ class Filled:
         residuals are R.
         """
         found, count = fill.copy(), len(self.holes)
-        width = self.shape[1]
-        for low in range(0, len(R), ROWS):
-            start, stop = np.searchsorted(self.holes, [low * width, (low + ROWS) * width])
-            change = left[low : low + ROWS] @ right.T
-            found[start:stop] += change.reshape(-1)[self.holes[start:stop] - low * width]
+        for strip in self.strips:
+            change = left[strip.rows] @ right.T
+            found[strip.holes] += change.reshape(-1)[self.gaps(strip)]
         sums = R.sum(axis=1), R.sum(axis=0)
         a, b = self._solved(*sums)
         square = float(np.vdot(R, R)) - float(sums[0] @ a) - float(sums[1] @ b)
@@ -252,30 +332,93 @@ class Filled:
     def residual(self, R: Matrix, fill: Matrix) -> Matrix:
         """Residuals of X and its intercepts, from what `after` made of X; R is overwritten."""
         _, rows, columns = self._parts(fill)
-        R -= columns
-        R -= rows[:, None]
-        R.reshape(-1)[self.holes] = 0.0
+        for strip in self.strips:
+            part = R[strip.rows]
+            part -= columns
+            part -= rows[strip.rows, None]
+            part.reshape(-1)[self.gaps(strip)] = 0.0
         return R
 
-    def dual(self, R: Matrix) -> Matrix:
-        """The dual point of residuals, over R, without what rounding left of zero sums."""
-        rows, columns = self._solved(R.sum(axis=1), R.sum(axis=0))
-        R -= columns
-        R -= rows[:, None]
-        R.reshape(-1)[self.holes] = 0.0
-        R *= self.weight
-        return R
-
-    def entries(self, R: Matrix) -> Matrix:
-        """The observed entries of an array, in the order of the observations."""
-        return np.asarray(self.data.picked(np.ascontiguousarray(R.T) if self.turned else R))
+    def dual(self, R: Matrix, fill: Matrix) -> Dual:
+        """The dual point of what `after` made of X, whose fill is given, in float64."""
+        rows, columns = self._intercepts(fill)
+        found, sums = Dual(self, R, rows, columns), (np.empty(len(R)), np.zeros(R.shape[1]))
+        for strip in self.strips:  # what rounding left of zero sums
+            part = found.block(strip)
+            sums[0][strip.rows] = part @ np.ones(part.shape[1])
+            sums[1][...] += np.ones(len(part)) @ part
+        more, others = self._solved(*sums)
+        return replace(found, rows=rows + more, columns=columns + others)
 
     def effects(self, fill: Matrix) -> Effects:
         """The intercepts of a fill, as `Observed.fitted` returns them."""
-        _, rows, columns = self._parts(fill)
+        rows, columns = self._intercepts(fill)
         rows, columns = (columns, rows) if self.turned else (rows, columns)
         base = self.base
         return self.data.normal(Effects(base.mean, base.rows + rows, base.columns + columns))
+
+
+@dataclass(frozen=True, eq=False)
+class Dual:
+    """Residuals less intercepts with zero sums: a dual point, of which blocks are computed."""
+
+    filled: Filled
+    R: Matrix  # in float32 or float64; zeros in the holes
+    rows: Matrix
+    columns: Matrix
+
+    def block(self, strip: Strip) -> Matrix:
+        """A block of rows of the residuals in float64, as a new array."""
+        found = self.R[strip.rows].astype(np.float64)
+        found -= self.columns
+        found -= self.rows[strip.rows, None]
+        found.reshape(-1)[self.filled.gaps(strip)] = 0.0
+        return found
+
+    def sums(self) -> tuple[float, float, float]:
+        """Products with the values and with itself, and an upper bound on its norm."""
+        along, square, filled = 0.0, 0.0, self.filled
+        scale = 1.0 if 1.0 / RANGE < filled.unit < RANGE else filled.unit
+        G = np.zeros((self.R.shape[1],) * 2)
+        for strip in filled.strips:
+            part = self.block(strip)
+            along += float(np.vdot(part, filled.block(strip)))
+            square += float(np.vdot(part, part))
+            if scale != 1.0:
+                part /= scale
+            G += part.T @ part
+        w = filled.weight
+        return w * along, w * w * square, w * scale * gram_norm(G, len(self.R), ROWS)
+
+    def entries(self) -> Matrix:
+        """The observed entries, in the order of the observations."""
+        filled = self.filled
+        data, w = filled.data, filled.weight
+        if filled.turned:
+            whole = np.concatenate([self.block(strip) for strip in filled.strips])
+            return np.asarray(data.picked(np.ascontiguousarray(whole.T))) * w
+        P: Any = data.pattern
+        found = np.empty(data.size)
+        for strip in filled.strips:
+            out = found[P.pointers[strip.rows.start] : P.pointers[strip.rows.stop]]
+            at = np.flatnonzero(P.mask[strip.rows])
+            np.take(self.block(strip).reshape(-1), at, out=out, mode="clip")
+        found *= w
+        return found
+
+
+def _holes(seen: Any) -> Any:
+    """Positions of the False entries of an array, in as few bytes as they need."""
+    kind: Any = np.uint32 if seen.size < 1 << 32 else np.int64
+    width = seen.shape[1]
+    found = np.empty(seen.size - int(np.count_nonzero(seen)), kind)
+    start = 0
+    for low in range(0, len(seen), ROWS):
+        part = np.flatnonzero(~seen[low : low + ROWS])
+        part += low * width
+        found[start : start + len(part)] = part
+        start += len(part)
+    return found
 
 
 def _over(x: Matrix, lengths: Matrix) -> Matrix:

@@ -40,6 +40,7 @@ THIN = 8  # columns up to which products at the observations cost less than all 
 FULL = 0.25  # share of entries from which a product of all costs less than those alone
 FEWER = 0.02  # the same if arrays of the size of X take little memory beside the data
 ROWS = 256  # rows of a product of which the observed entries are taken
+SMALL = 1 << 22  # entries of X up to which an array costs less than vectors
 CACHED = 1 << 14  # observations of which terms are summed at once
 PIECE = 1 << 20  # entries of factors that are gathered at once
 REFINED = 1e-10  # accuracy of intercepts, from which a factorisation needs a second solve
@@ -105,14 +106,17 @@ class Observed:
 
     def entries(self, X: LowRank) -> Array:
         """Entries of X at the observations, with the scalings."""
+        if int(X.Vt.shape[1]) < int(X.U.shape[0]):  # the shorter one takes the values
+            return self.sampled(X.U, X.Vt.T * X.s)
         return self.sampled(X.U * X.s, X.Vt.T)
 
     def sampled(self, U: Array, V: Array) -> Array:
         """Entries of U V' at the observations, with the scalings."""
         U, V = self._scaled(U, 0), self._scaled(V, 1)
-        if not self.is_full() or int(U.shape[1]) <= THIN:
-            return self.pattern.sampled(U, V)
         P: Any = self.pattern
+        thin = int(U.shape[1]) <= THIN and P.listed is not None if self.is_full() else True
+        if thin:
+            return P.sampled(U, V)
         found, starts = np.empty(P.size), P.pointers
         for low in range(0, P.shape[0], ROWS):  # blocks of rows of the product stay in cache
             high = min(low + ROWS, P.shape[0])
@@ -151,7 +155,7 @@ class Observed:
     def full(self, q: Array) -> Array:
         """S as an array."""
         P: Any = self.pattern  # a Pattern
-        S = np.asarray(Plain.matrix(P, q).toarray())
+        S = P.full(q)
         return S if self.left is None else S * self.left[:, None] * self.right
 
     def _scaled(self, B: Array, side: int) -> Array:
@@ -183,12 +187,14 @@ class Observed:
             return total(terms), total(xp.abs(terms)) if sized else 0.0
         return self._in_parts(lambda part, w: term(y[part], x[part]))
 
-    def _conjugates(self, q: Array) -> tuple[float, float]:
-        """Sum of the weighted conjugates at -q / w, and that of absolute values."""
+    def _conjugates(self, q: Array, length: float = 1.0) -> tuple[float, float]:
+        """Sum of the weighted conjugates at -length q / w, and that of absolute values."""
         y, conjugate = self.values, self.loss.conjugate
         if not arrays.is_numpy(y):
-            return self._summed(conjugate, q / (-1.0 * self.weights))
-        return self._in_parts(lambda part, w: conjugate(y[part], q[part] / (-1.0 * w)))
+            return self._summed(conjugate, (length * q) / (-1.0 * self.weights))
+        return self._in_parts(
+            lambda part, w: conjugate(y[part], (length * q[part]) / (-1.0 * w))
+        )
 
     def _in_parts(self, term: Any) -> tuple[float, float]:
         """Sums of w term(part, w) over parts of the observations and their weights w."""
@@ -228,10 +234,57 @@ class Observed:
 
     def valued(self, X: LowRank) -> float:
         """G(X). The best intercepts are kept while X exists, for whoever asks for them next."""
-        x = self.entries(X)
-        effects = self.fitted(x)
+        P: Any = self.pattern
+        if self._two_way is not None and isinstance(self.weights, float):
+            if P.listed is None and math.prod(self.shape) <= SMALL:
+                effects, found = self._in_array(X)
+            else:
+                effects, q = self._less_all(self.entries(X))
+                found = float(np.sum([float(np.vdot(q[i], q[i])) for i in self._parts()]))
+                found *= 0.5 / self.weights
+            effects = self.normal(effects)
+        else:
+            x = self.entries(X)
+            effects = self.fitted(x)
+            found = self.value(x, effects)
         vars(self)["_last"] = ref(X), effects
-        return self.value(x, effects)
+        return found
+
+    def _in_array(self, X: LowRank) -> tuple[Effects, float]:
+        """Best free intercepts and G(X), from an array of the size of X, which is small."""
+        P: Any = self.pattern
+        R = P.full(self.values)
+        R -= X.dense()
+        R *= P.mask
+        effects = self.zero()
+        for _ in range(2):  # the second one removes rounding errors
+            step = Effects(0.0, *self.balanced(R.sum(axis=1), R.sum(axis=0)))
+            R -= step.columns
+            R -= step.rows[:, None]
+            R *= P.mask
+            effects = _moved(effects, step, 1.0)
+        starts = range(0, len(R), ROWS)
+        squares = [float(np.vdot(R[i : i + ROWS], R[i : i + ROWS])) for i in starts]
+        assert isinstance(self.weights, float)
+        return effects, 0.5 * self.weights * float(np.sum(squares))
+
+    def _parts(self) -> list[slice]:
+        """Ranges of observations that are summed at once."""
+        return [slice(low, low + CACHED) for low in range(0, self.size, CACHED)]
+
+    def _less_all(self, x: Array) -> tuple[Effects, Any]:
+        """Best free intercepts, and the weighted residuals, which overwrite x."""
+        two_way = self._two_way
+        assert two_way is not None
+        q = np.subtract(self.values, x, out=x)
+        q *= self.weights
+        effects = self.zero()
+        for _ in range(2):  # the second one removes rounding errors
+            _, rows, columns = self.pattern.margins(q, whole=False)
+            step = Effects(0.0, *two_way.solved(rows, columns))
+            self._less(q, step)
+            effects = _moved(effects, step, 1.0)
+        return effects, q
 
     def effects(self, X: LowRank) -> Effects:
         """Return the best intercepts at X."""
@@ -364,6 +417,15 @@ class Observed:
     def _less(self, q: Any, effects: Effects) -> None:
         """Subtract what intercepts add to q, which is a NumPy array, in blocks of rows."""
         P: Any = self.pattern
+        if P.listed is None:
+            for rows, part, cells in P.strips():
+                both = np.add.outer(effects.rows[rows], effects.columns)
+                both *= self.weights if isinstance(self.weights, float) else 1.0
+                added = np.take(both.reshape(-1), cells, mode="clip")
+                if not isinstance(self.weights, float):
+                    added *= self.weights[part]
+                q[part] -= added
+            return
         for low in range(0, P.shape[0], ROWS):
             starts = P.pointers[low : low + ROWS + 1]
             part = slice(starts[0], starts[-1])
@@ -497,24 +559,25 @@ class Observed:
             q, h = q * kept, h * kept
         return q, h
 
-    def bound(self, q: Array, effects: Effects) -> tuple[float, float]:
-        """Return min over X of G(X) + <S, X>, and an allowance for rounding.
+    def bound(self, q: Array, effects: Effects, length: float = 1.0) -> tuple[float, float]:
+        """Return min over X of G(X) + length <S, X>, and an allowance for rounding.
 
         S is the matrix with the entries c_i q_ij e_j, q being `feasible`. `effects` are
         intercepts near the best ones, for the size of what rounding leaves of sums.
         """
-        found, size = self._conjugates(q)
+        found, size = self._conjugates(q, length)
         found *= -1.0
         if not math.isfinite(found):
             return -math.inf, 0.0
         if self.intercepts == "none":
             return found, 64 * DOUBLE * size
         sums = self._margins(q, self.zero())
+        sums = Effects(sums.mean, length * sums.rows, length * sums.columns)
         if self.ridge:
             squares = inner(sums.rows, sums.rows) + inner(sums.columns, sums.columns)
             found -= squares / (2 * self.ridge)
             size += squares / (2 * self.ridge)
-            left = abs(total(q))
+            left = length * abs(total(q))
         else:
             xp = namespace(q)
             left = total(xp.abs(sums.rows)) + total(xp.abs(sums.columns))
@@ -526,20 +589,30 @@ class Observed:
 
     def predicted(self, X: LowRank, effects: Effects, rows: Any, columns: Any) -> Array:
         """Predictions at any positions, in host memory."""
-        U, V = to_numpy(self._scaled(X.U * X.s, 0)), to_numpy(self._scaled(X.Vt.T, 1))
+        U, V, given = to_numpy(X.U), to_numpy(self._scaled(X.Vt.T * X.s, 1)), rows
         count, rank = len(rows), int(U.shape[1])
         low, high = (int(rows.min()), int(rows.max()) + 1) if count else (0, 0)
+        if self.left is not None:
+            U = U[low:high] * to_numpy(self.left)[low:high, None]
+            rows, low, high = rows - low, 0, high - low
         least = FEWER if self.is_full() else FULL  # an array of all takes little more memory
+        found = np.empty(count)
         if rank > THIN and count >= least * (high - low) * self.shape[1]:
-            found = np.asarray(entries_of(U[low:high] @ V.T, rows - low, columns), dtype=float)
+            edges, cuts = [low, high], [0, count]
+            if bool((rows[1:] >= rows[:-1]).all()):  # blocks of rows of the product
+                edges = [*range(low, high, ROWS), high]
+                cuts = np.searchsorted(rows, edges).tolist()
+            for k in range(len(edges) - 1):
+                part, at = U[edges[k] : edges[k + 1]] @ V.T, slice(cuts[k], cuts[k + 1])
+                found[at] = entries_of(part, rows[at] - edges[k], columns[at])
         else:
-            found, piece = np.empty(count), max(1, PIECE // max(1, rank))
+            piece = max(1, PIECE // max(1, rank))
             for low in range(0, count, piece):
                 at = slice(low, low + piece)
                 found[at] = np.einsum("ij,ij->i", U[rows[at]], V[columns[at]], dtype=float)
         if self.intercepts != "none":
             found += effects.mean
-            found += to_numpy(effects.rows)[rows] + to_numpy(effects.columns)[columns]
+            found += to_numpy(effects.rows)[given] + to_numpy(effects.columns)[columns]
         return found
 
 

@@ -54,8 +54,15 @@ class TwoWay:
         turned, dense = W.shape[0] < W.shape[1], isinstance(W, np.ndarray)
         if turned:
             W = np.ascontiguousarray(W.T) if dense else csr_array(W.T)
-        sums = weight * np.asarray(W.sum(axis=1), dtype=float)
-        others = weight * np.asarray(W.sum(axis=0), dtype=float)
+        if dense:  # counts by products: sums of booleans are slow
+            one = np.ones(W.shape[1])
+            parts = (W[low : low + ROWS].astype(float) for low in range(0, len(W), ROWS))
+            pairs = [(part @ one, np.ones(len(part)) @ part) for part in parts]
+            sums = weight * np.concatenate([pair[0] for pair in pairs])
+            others = weight * np.asarray(sum(pair[1] for pair in pairs))
+        else:
+            sums = weight * np.asarray(W.sum(axis=1), dtype=float)
+            others = weight * np.asarray(W.sum(axis=0), dtype=float)
         inverse = np.divide(1.0, sums, out=np.zeros_like(sums), where=sums > 0.0)
         S = np.diag(others)
         step = 2 * ROWS if dense else max(1, PIECE // W.shape[1])

@@ -8,6 +8,7 @@ SciPy; torch tensors by CUDA kernels or torch's own operations.
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cache, cached_property
 from types import ModuleType
@@ -22,6 +23,7 @@ from weakprox.passes import compiling
 CHUNKS = 256  # ranges of rows with about equally many entries, for threads
 DENSE = 0.25  # share of the entries from which arrays take little more memory than vectors
 SHARED_FROM = 1 << 13  # entries from which threads save more time than they cost
+ROWS = 256  # rows of a mask that are read at once
 PIECE = 1 << 22  # entries of the temporaries of a sampled product
 Index = np.ndarray[Any, np.dtype[Any]]
 
@@ -98,12 +100,14 @@ class Positions(Protocol):
 class Pattern:
     """Positions in a matrix, ordered by rows, and the same ordered by columns.
 
-    Vectors of values have the order of rows; `by_column` takes them to that of columns.
+    Vectors of values have the order of rows; `by_column` takes them to that of columns. A
+    pattern may be given by its `mask` alone (`masked`). Passes over it read blocks of rows of
+    the mask, and the list of columns is made only if something else needs it.
     """
 
     shape: tuple[int, int]
     pointers: Any  # of rows
-    columns: Any
+    listed: Any  # columns; None if there is a mask instead
     column_pointers: Any
     reference: Any  # an empty array: namespace and device
     chunks: Index = field(repr=False)
@@ -113,7 +117,31 @@ class Pattern:
     @property
     def size(self) -> int:
         """Number of positions."""
-        return int(self.columns.shape[0])
+        return int(self.pointers[-1]) if self.listed is None else int(self.listed.shape[0])
+
+    @cached_property
+    def columns(self) -> Any:
+        """Column of each position."""
+        if self.listed is not None:
+            return self.listed
+        return self.placed(np.arange(self.size, dtype=np.int64))[1]
+
+    def strips(self) -> Iterator[tuple[slice, slice, Index]]:
+        """Blocks of rows of the mask, their positions, and those in a flattened block."""
+        for low in range(0, self.shape[0], ROWS):
+            rows = slice(low, min(low + ROWS, self.shape[0]))
+            part = slice(int(self.pointers[rows.start]), int(self.pointers[rows.stop]))
+            yield rows, part, np.flatnonzero(self.mask[rows])
+
+    def placed(self, index: Index) -> tuple[Index, Index]:
+        """Rows and columns of some positions of a mask, given in ascending order."""
+        found = np.empty(len(index), np.int32), np.empty(len(index), np.int32)
+        for rows, part, cells in self.strips():
+            start, stop = np.searchsorted(index, [part.start, part.stop])
+            own = np.divmod(cells[index[start:stop] - part.start], self.shape[1])
+            found[0][start:stop], found[1][start:stop] = own
+            found[0][start:stop] += rows.start
+        return found
 
     @cached_property
     def rows(self) -> Any:
@@ -153,6 +181,8 @@ class Pattern:
     @cached_property
     def repeats(self) -> bool:
         """Whether an entry has several positions."""
+        if self.listed is None:
+            return False
         return bool(self.size > np.count_nonzero(self.mask))
 
     @property
@@ -188,7 +218,28 @@ class Pattern:
 
     def column_sums(self, values: Array) -> Array:
         """Sums of the values in each column."""
-        return _kernels(self.reference).column_sums(self, values)
+        if self.listed is not None:
+            return _kernels(self.reference).column_sums(self, values)
+        sums = np.zeros(self.shape[1])
+        for rows, part, cells in self.strips():
+            block = self._block(rows, cells, values[part])
+            sums += np.ones(len(block)) @ block
+        return sums
+
+    def _block(self, rows: slice, cells: Index, values: Array) -> Any:
+        """Values at the positions of some rows, and zeros elsewhere."""
+        block = np.zeros((rows.stop - rows.start, self.shape[1]))
+        block.reshape(-1)[cells] = values
+        return block
+
+    def full(self, values: Array) -> Any:
+        """The values as an array with zeros elsewhere; those of one entry are added."""
+        if self.listed is not None:
+            return np.asarray(Plain.matrix(self, values).toarray())
+        found = np.zeros(self.shape)
+        for rows, part, cells in self.strips():
+            found[rows].reshape(-1)[cells] = values[part]
+        return found
 
     def margins(
         self, values: Array, *, rows: bool = True, columns: bool = True, whole: bool = True
@@ -205,12 +256,21 @@ class Pattern:
 
     def effects(self, left: Array, right: Array) -> Array:
         """left_i + right_j at the positions."""
-        return _kernels(self.reference).effects(self, left, right)
+        if self.listed is not None:
+            return _kernels(self.reference).effects(self, left, right)
+        found = np.empty(self.size)
+        for rows, part, cells in self.strips():
+            both = np.add.outer(left[rows], right)
+            np.take(both.reshape(-1), cells, out=found[part], mode="clip")
+        return found
 
     def repeated(self, values: Array) -> tuple[float, float, int]:
         """Largest and smallest sum of values at one entry of the matrix, and the entries."""
         if not self.size:
             return 0.0, 0.0, 0
+        if self.listed is None:
+            some = values[:1] if values.strides == (0,) else values  # all the same
+            return float(some.max()), float(some.min()), self.size
         xp, columns, starts = namespace(values), self.columns, self.pointers[1:-1]
         again = columns[1:] == columns[:-1]
         again[starts[(starts > 0) & (starts < self.size)] - 1] = False  # in the next row
@@ -247,6 +307,21 @@ def pattern(rows: Any, columns: Any, shape: tuple[int, int]) -> tuple[Pattern, A
         _chunks(to_numpy(column_pointers)),
     )
     return found, order
+
+
+def masked(mask: Any) -> Pattern:
+    """Return the pattern of the True entries of an array, which is not copied."""
+    counts, width = np.count_nonzero(mask, axis=1), np.zeros(mask.shape[1], np.int64)
+    for low in range(0, len(mask), ROWS):
+        part = mask[low : low + ROWS]
+        width += (np.ones(len(part), np.float32) @ part.astype(np.float32)).astype(np.int64)
+    pointers, column_pointers = (
+        np.concatenate([[0], np.cumsum(x)]).astype(np.int64) for x in (counts, width)
+    )
+    chunks = _chunks(pointers), _chunks(column_pointers)
+    found = Pattern(mask.shape, pointers, None, column_pointers, np.empty(0), *chunks)
+    vars(found)["mask"] = mask
+    return found
 
 
 def _pointers(index: Any, size: int) -> Any:

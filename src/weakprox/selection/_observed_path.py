@@ -24,6 +24,7 @@ from weakprox.losses.entry_losses import Huber, Squared
 from weakprox.losses.observed import Effects
 from weakprox.metering import Budget, Meter
 from weakprox.passes import ValueForm, compiling
+from weakprox.passes.pattern import Pattern
 from weakprox.problem import Problem
 from weakprox.result import Result
 from weakprox.run.choose import chosen
@@ -118,7 +119,10 @@ class HeldOutEntries:
         data = loss.observed()
         self.whole, self.hidden, self.clip = loss, hidden, clip
         P, at = data.pattern, np.flatnonzero(hidden)
-        self.rows, self.columns = to_numpy(P.rows)[at], to_numpy(P.columns)[at]
+        if isinstance(P, Pattern) and P.listed is None:
+            self.rows, self.columns = P.placed(at)
+        else:
+            self.rows, self.columns = to_numpy(P.rows)[at], to_numpy(P.columns)[at]
         self.values = to_numpy(data.values)[at]
         weights = data.weights
         self.weights = np.ones(len(at)) if isinstance(weights, float) else to_numpy(weights)[at]
@@ -400,9 +404,16 @@ def filled_point(
     deadline: Deadline,
 ) -> tuple[LowRank, Effects]:
     """As `path_point`, with steps on the array of the observations."""
+    unit = unit_of(problem)
+    if unit != 1.0:  # early steps are in float32, whose range is short
+        start = None if start is None else LowRank(start.U, start.s / unit, start.Vt)
+        how: Any = {"tol": tol, "rank": rank, "deadline": deadline}
+        V, (mean, rows, columns) = filled_point(problem.in_unit(unit), start, **how)
+        effects = Effects(unit * mean, unit * rows, unit * columns)
+        return LowRank(V.U, unit * V.s, V.Vt), effects
     steps, residuals = FilledSteps.of(problem, rank), None
-    state = steps.begun(start, Plan(0.0, 0.0, problem.loss.smoothness))
-    still = 0
+    plan = Plan(0.0, 0.0, problem.loss.smoothness)
+    state, still = steps.begun(start, plan, lambda f: tol * abs(f)), 0
     for k in range(1, STEPS + 1):
         before = state.last
         state, residuals = steps.step(state, k)
@@ -413,7 +424,7 @@ def filled_point(
         if residuals is not None:
             image = steps.image(state, residuals)
             residuals = None  # room for the next fill
-            state = steps.advanced(state, image, k)
+            state = steps.advanced(state, image, k, tol * abs(state.last))
             del image
     V = state.V
     if residuals is not None:

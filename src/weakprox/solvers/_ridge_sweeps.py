@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from weakprox.linalg import decompositions
-from weakprox.linalg.arrays import add_product, gram
+from weakprox.linalg.arrays import gram
 from weakprox.linalg.lowrank import LowRank
 from weakprox.losses.filled import Filled, Matrix
 
@@ -90,8 +90,9 @@ class Side(NamedTuple):
         seen = self.seen
         if seen.flags.c_contiguous:
             starts = range(0, len(seen), ROWS)
-            parts = [products @ seen[i : i + ROWS].T.astype(np.float32) for i in starts]
-            return np.concatenate(parts, axis=1)
+            others = np.ascontiguousarray(products.T)
+            parts = [seen[i : i + ROWS].astype(np.float32) @ others for i in starts]
+            return np.concatenate(parts).T
         columns = seen.T  # the transpose of an array
         starts = range(0, len(columns), ROWS)
         parts = [
@@ -148,8 +149,12 @@ class RidgeSweeps:
 
     def _moved(self, R: Matrix, left: Matrix, right: Matrix) -> None:
         """Subtract what left times right' has at the observed entries."""
-        add_product(R, -left, right)
-        R.reshape(-1)[self.filled.holes] = 0.0
+        kind, filled = R.dtype, self.filled
+        left, right = (F.astype(kind, copy=False) for F in (left, right))
+        for strip in filled.strips:  # they stay in cache
+            part = R[strip.rows]
+            part -= left[strip.rows] @ right.T
+            part.reshape(-1)[filled.gaps(strip)] = 0.0
 
     def first_point(self) -> LowRank | None:
         """Return strong factors of the observations, in the orientation of the array.

@@ -26,14 +26,14 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 
 from weakprox.certificates.cells import estimate
-from weakprox.certificates.observed import ObservedDual, whole_norm
+from weakprox.certificates.observed import ObservedDual
 from weakprox.linalg.arrays import DOUBLE, Array, multiply, wide
 from weakprox.linalg.decompositions import eigh, lstsq, orthonormaliser, svd
 from weakprox.linalg.gram_svd import squared
 from weakprox.linalg.lowrank import LowRank
 from weakprox.linalg.threads import all_threads
 from weakprox.losses.cells import Sums
-from weakprox.losses.filled import Filled
+from weakprox.losses.filled import ROWS, SINGLE, Dual, Filled
 from weakprox.losses.observed import Effects
 from weakprox.passes import ValueForm
 from weakprox.problem import Problem
@@ -50,6 +50,10 @@ LONGEST = 2.0  # steps are at most so many times as long: beyond, they need not 
 DAMPED = 1e-10  # of the squares of residuals: keeps their combination determined
 SPARE, QUARTER = 16, 4  # columns of a block beside the rank: at least so many, and a share
 CROWDED = 0.75  # of the cut-off: larger values beyond a block need more than one power step
+COARSE, EARLY, EARLIEST = 5e-4, 6, 2  # of f: an accuracy from which blocks do beside large
+# values up to the former step; otherwise they do up to the latter, when other errors are larger
+BLURRED = 16.0 * SINGLE  # of f: what rounding to float32 may change in it
+FINE, FINER = 32.0, 4096.0  # factors by which the accuracy, or the gap, must exceed that
 SETTLED = 20  # steps after which the target changes so little that one is enough all the same
 BLOCK = 0.5  # of the columns: wider blocks cost as much as all eigenvectors
 DIGITS = 1e6  # squares of values that are kept, in units of rounding of the largest
@@ -58,6 +62,7 @@ LATEST = 16  # most steps between estimates of the gap
 REACH, SWEPT = 0.1, 0.05  # first guesses of `Memory.reach`: without sweeps, and with them
 EAGER = 0.25  # share of the last reach that the next one may be
 PIECE = 1 << 15  # entries of a fill that are processed at once
+LONG = 1 << 20  # entries of a fill from which differences of images are in float16
 SAMPLED = 1 << 15  # entries of a fill that determine how steps are combined
 ROUNDING = 1e-9  # of f: what rounding may add to it in a sweep
 
@@ -73,7 +78,8 @@ class Memory:
     rank: int = 0
     momentum: float = 1.0  # zero if the first point was near the solution
     residuals: tuple[Array, ...] = ()  # differences of `rest`, over `Filled.unit`
-    images: tuple[Array, ...] = ()  # differences of images, likewise
+    images: tuple[Array, ...] = ()  # differences of images, over these scales
+    scales: tuple[float, ...] = ()
     squares: Array | None = None  # inner products of the former
     rest: Array | None = None  # residual of the last step, at some entries if there are many
     block: Array | None = None  # of the next decomposition; None if it must be complete
@@ -88,6 +94,8 @@ class Memory:
     reach: float | None = None  # that gap over the norms of the point and of the step
     progress: int = 0  # step that last improved the gap by a hundredth
     cut: bool = False  # whether the cap on the rank left triplets out
+    single: bool = False  # whether arrays of the next step are in float32
+    coarse: bool = False  # whether the accuracy to aim at is
 
     @property
     def X(self) -> LowRank:
@@ -96,7 +104,7 @@ class Memory:
 
     def forgotten(self) -> Memory:
         """The state without the steps before."""
-        return replace(self, residuals=(), images=(), squares=None, rest=None)
+        return replace(self, residuals=(), images=(), scales=(), squares=None, rest=None)
 
 
 @dataclass(frozen=True)
@@ -144,7 +152,7 @@ class FilledProximal(GapDriven):
         """The user's first point, or one of strong factors, or zero."""
         plan = Plan(tools.eps, 0.0, problem.loss.smoothness)
         first = None if X is None else tools.compressed(X, self.rank or min(problem.shape))
-        return self._steps(problem, tools).begun(first, plan)
+        return self._steps(problem, tools).begun(first, plan, tools.accuracy)
 
     def _steps(self, problem: Problem, tools: Tools) -> Steps:
         """The steps of this run; their array is made once."""
@@ -180,17 +188,19 @@ class FilledProximal(GapDriven):
             dual: Any = None
             accepted, still = residuals is not None, before - state.last <= aim
             if residuals is not None and still and steps.due(state, k, aim):
-                state, residuals, norm = steps.judged(state, residuals, k, aim)
+                state, point, norm = steps.judged(state, residuals, k, aim)
                 if norm is not None:
                     state = state.forgotten()  # room for the proof
                     give_back(steps.filled.nbytes)
-                    dual, residuals = steps.dual(residuals, norm), None
+                    dual = steps.dual(point, residuals.fill, norm)
+                    residuals = None
+                del point
             gap = state.gap if state.tried == k else math.nan
             tools.tick(_candidate(state, k, dual, gap))
             if accepted:
                 image = steps.image(state, residuals or steps.residuals(state))
                 residuals = None  # room for the next fill
-                state = steps.advanced(state, image, k)
+                state = steps.advanced(state, image, k, aim)
                 del image
         if self.stalled(state) >= SLOW and not state.cut:
             del tools.kept["filled"]
@@ -199,14 +209,10 @@ class FilledProximal(GapDriven):
 
 
 class Residuals(NamedTuple):
-    """Residuals of a point without intercepts, and its fill.
-
-    If they are `fitted`, those with the best intercepts times the weight: the dual point.
-    """
+    """Residuals of a point without intercepts, and its fill."""
 
     R: Array
     fill: Array
-    fitted: bool = False
 
 
 @dataclass(frozen=True)
@@ -229,26 +235,58 @@ class Steps:
             sweeps = RidgeSweeps(filled, form.lam / filled.weight, cap)
         return cls(filled, form, cap, sweeps)
 
-    def begun(self, X: LowRank | None, plan: Plan) -> Memory:
-        """The state at X, or at a first point of its own."""
+    def begun(self, X: LowRank | None, plan: Plan, accuracy: Any) -> Memory:
+        """The state at X, or at a first point of its own; `accuracy` is that at a value."""
         filled = self.filled
         V = None if X is None else filled.point(LowRank(wide(X.U), wide(X.s), wide(X.Vt)))
         if V is None and self.sweeps is not None:
             V = self.sweeps.first_point()
         if V is None:
             zero = LowRank.zero(filled.data.shape, filled.data.values)
-            return Memory(zero, filled.empty(), filled.empty(), plan)
-        fill, smooth = filled.after(V.dense())
-        f, V = smooth + self._h(V.s), filled.point(V)
-        return Memory(V, fill, fill, plan, rank=V.rank, momentum=0.0, last=f, value=f)
+            short = filled.empty().astype(np.float32 if math.isfinite(filled.rough) else float)
+            return Memory(zero, short, short, plan, single=math.isfinite(filled.rough))
+        kind: Any = np.float32 if math.isfinite(filled.rough) else np.float64
+        fill, smooth = filled.after(_product(V.U * V.s, V.Vt, kind))
+        f, V = self._value(smooth, V.s, kind), filled.point(V)
+        state = Memory(V, fill, fill, plan, rank=V.rank, momentum=0.0, last=f, value=f)
+        # a user's first point may be near the solution
+        rough = X is None and kind == np.float32
+        if rough or self._in_single(replace(state, single=True), accuracy(f)):
+            coarse = accuracy(f) >= COARSE * abs(f)
+            return replace(state, single=True, coarse=coarse)
+        if kind == np.float64:
+            return state
+        fill, smooth = filled.after(filled.point(V).dense())
+        f = smooth + self._h(V.s)
+        return replace(state, fill=fill, image=fill, last=f, value=f)
+
+    def _in_single(self, state: Memory, aim: float) -> bool:
+        """Whether the next step is made in float32: if what it rounds is small beside the gap.
+
+        The gap is at least the accuracy to aim at, and may be far smaller after the step.
+        Later steps are in float64 once one is.
+        """
+        if not state.single:
+            return False
+        rough = max(self.filled.rough * float(np.sum(state.V.s)), BLURRED * abs(state.last))
+        guess = REACH if state.reach is None else state.reach
+        return bool(aim >= FINE * rough or guess * state.size >= FINER * rough)
 
     def residuals(self, state: Memory) -> Residuals:
         """The residuals of the point."""
-        X = self.filled.point(state.V).dense()
+        V = self.filled.point(state.V)
+        X = np.asarray(_product(V.U * V.s, V.Vt, state.fill.dtype))
         return Residuals(X, self.filled.after(X)[0])
 
     def _h(self, s: Any) -> float:
         return float(self.form.lam * s.sum())
+
+    def _value(self, smooth: float, s: Any, kind: Any) -> float:
+        """The value f; an upper bound on it if sums were rounded to float32.
+
+        A value below the true one would be taken for the best of all points.
+        """
+        return (smooth + self._h(s)) * (1.0 if kind == np.float64 else 1.0 + BLURRED)
 
     def step(self, state: Memory, k: int) -> tuple[Memory, Residuals | None]:
         """Return the state at the next point, and residuals there; None if it was rejected.
@@ -258,13 +296,19 @@ class Steps:
         filled = self.filled
         give_back(filled.nbytes)
         T = filled.target(state.fill)
-        left, s, right, block, cut = self.proximal(T, state)
-        fill, smooth = filled.after(multiply(left, right.T, T))  # the target is done with
+        early = k < (EARLY if state.coarse else EARLIEST)
+        left, s, right, block, cut = self.proximal(T, state, early)
+        give_back(filled.nbytes)
+        kind = T.dtype
+        thin = left.astype(kind, copy=False), right.T.astype(kind, copy=False)
+        fill, smooth = filled.after(multiply(*thin, T))  # the target is done with
+        del thin
         left /= np.where(s > 0.0, s, 1.0)
         V = filled.point(LowRank(left, s, right.T))
-        f = smooth + self._h(s)
+        f = self._value(smooth, s, kind)
         found: dict[str, Any] = {"block": block, "rank": V.rank, "done": k, "cut": cut}
-        if state.rest is not None and f > state.last * (1.0 + 4.0 * DOUBLE):
+        noise = 4.0 * DOUBLE if kind == np.float64 else BLURRED
+        if state.rest is not None and f > state.last * (1.0 + noise):
             # the combination was a bad one: the next step is made from the last image
             return replace(state.forgotten(), **found, fill=state.image), None
         size = 0.0
@@ -284,10 +328,14 @@ class Steps:
         strong = self._strong(V.s)
         return self._swept(V, strong, residuals) if strong else residuals.fill
 
-    def advanced(self, state: Memory, image: Array, k: int) -> Memory:
+    def advanced(self, state: Memory, image: Any, k: int, aim: float) -> Memory:
         """The state with the fill at which the next step is made."""
+        single = self._in_single(state, aim)
+        if single != state.single:
+            image = wide(image)
         next_fill = self._with_momentum if self._rises(state, k) else self._combined
-        return replace(state, **next_fill(state, image))
+        coarse = aim >= COARSE * abs(state.last)
+        return replace(state, **next_fill(state, image), single=single, coarse=coarse)
 
     def _strong(self, s: Any) -> int:
         """Number of factors that a sweep moves after a step, given the values of the point."""
@@ -302,23 +350,27 @@ class Steps:
         """
         assert self.sweeps is not None
         filled, s, R = self.filled, np.asarray(V.s), residuals.R
-        roots = np.sqrt(s[:strong])
-        A, B = V.U[:, :strong] * roots, V.Vt[:strong].T * roots
-        if not residuals.fitted:
-            R = filled.residual(R, residuals.fill)
-        elif filled.weight != 1.0:
-            R /= filled.weight
+        # in units of the data, so that the result does not depend on theirs
+        unit = filled.unit
+        roots = np.sqrt(s[:strong] / unit)
+        A, B = (
+            (F * roots).astype(R.dtype, copy=False) for F in (V.U[:, :strong], V.Vt[:strong].T)
+        )
+        R = filled.residual(R, residuals.fill)
         before = 0.5 * filled.weight * float(np.vdot(R, R)) + self._h(s)
+        R /= unit
         try:
-            left, right, rows, columns = self.sweeps.swept(A, B, R)
+            left, right, rows, columns = self.sweeps.swept(A, B, R, unit)
         except np.linalg.LinAlgError:
             return residuals.fill
-        change = np.hstack([left, -A]), np.hstack([right, B])
-        fill, smooth = filled.moved(residuals.fill, *change, rows, columns, R)
-        norms = float(np.vdot(left, left)) + float(np.vdot(right, right))
+        R *= unit
+        change = np.hstack([left, -A]), unit * np.hstack([right, B])
+        fill, smooth = filled.moved(residuals.fill, *change, unit * rows, unit * columns, R)
+        norms = unit * (float(np.vdot(left, left)) + float(np.vdot(right, right)))
         # a bound on f, as half of the squared norms of factors is at least a nuclear norm
         after = smooth + self.form.lam * (0.5 * norms + float(s[strong:].sum()))
-        return fill if after <= before * (1.0 + ROUNDING) else residuals.fill
+        rounding = ROUNDING if R.dtype == np.float64 else BLURRED
+        return fill if after <= before * (1.0 + rounding) else residuals.fill
 
     def _with_momentum(self, state: Memory, image: Any) -> dict[str, Any]:
         """The next fill, beyond the image; a restart if that has led uphill."""
@@ -339,7 +391,8 @@ class Steps:
         if state.rest is None:
             return found
         residuals = (*state.residuals, _short(unit, rest, state.rest))[-HISTORY:]
-        images = (*state.images, _short(unit, moved, state.image))[-HISTORY:]
+        scale, last = _packed(unit, moved, state.image)
+        images, scales = (*state.images, last)[-HISTORY:], (*state.scales, scale)[-HISTORY:]
         n = len(residuals)
         G = np.zeros((n, n))
         if state.squares is not None:
@@ -347,12 +400,13 @@ class Steps:
         G[n - 1] = G[:, n - 1] = [float(np.vdot(one, residuals[-1])) for one in residuals]
         short = np.divide(rest, unit).astype(np.float32)
         across = np.array([float(np.vdot(one, short)) for one in residuals])
-        weights = unit * lstsq(G + DAMPED * np.trace(G) * np.eye(n), across)
+        weights = lstsq(G + DAMPED * np.trace(G) * np.eye(n), across) * np.array(scales)
         fill = moved.copy()
         for part in _pieces(fill):
             for weight, one in zip(weights.tolist(), images, strict=True):
-                fill[part] -= weight * one[part]
-        return found | {"fill": fill, "residuals": residuals, "images": images, "squares": G}
+                fill[part] -= weight * one[part].astype(np.float32, copy=False)
+        after = {"fill": fill, "residuals": residuals, "images": images, "scales": scales}
+        return found | after | {"squares": G}
 
     @cached_property
     def sample(self) -> Any:
@@ -373,8 +427,13 @@ class Steps:
 
     # decompositions
 
-    def proximal(self, T: Any, state: Memory) -> tuple[Any, Any, Any, Any, bool]:
-        """Return U diag(s), s and V of the proximal point, the next block, and if it is cut."""
+    def proximal(
+        self, T: Any, state: Memory, early: bool = False
+    ) -> tuple[Any, Any, Any, Any, bool]:
+        """Return U diag(s), s and V of the proximal point, the next block, and if it is cut.
+
+        In `early` steps blocks do beside large values.
+        """
         shown = None if state.block is None else _power_step(T, state.block)
         U, s, V = shown or self._whole(T)
         kept = self.form.prox(s, 1.0 / self.filled.weight)
@@ -387,51 +446,47 @@ class Steps:
         width = rank + max(SPARE, rank // QUARTER)
         block = None
         if width <= min(BLOCK * T.shape[1], len(s)):
-            slow = state.done >= SETTLED and not state.strict
+            slow = (state.done >= SETTLED and not state.strict) or early
             block = V[:, :width] if slow or s[width - 1] <= CROWDED * level else None
         return U(kept, count), kept[:count], V[:, :count], block, cut
 
     def _whole(self, T: Any) -> tuple[Any, Any, Any]:
         """All singular values and right vectors; the function for left ones times values."""
         with all_threads(int(T.shape[1])):
-            squares, turn = eigh(squared(T))
+            squares, turn = eigh(_squared(T))
             s = np.sqrt(np.maximum(squares[::-1], 0.0))
             kept = self.form.prox(s, 1.0 / self.filled.weight)
             least = float(s[max(0, int((kept > 0.0).sum()) - 1)])
             if least * least < DIGITS * DOUBLE * float(s[0]) ** 2:  # squares lose too much
-                left, s, Vt = svd(T)
+                left, s, Vt = svd(wide(T))
                 return lambda p, n: left[:, :n] * p[:n], s, Vt.T
         V = np.ascontiguousarray(turn[:, ::-1])
-        return lambda p, n: T @ (V[:, :n] * (p[:n] / np.maximum(s[:n], _least(s)))), s, V
+        return lambda p, n: _times(T, V[:, :n] * (p[:n] / np.maximum(s[:n], _least(s)))), s, V
 
     # the gap
 
     def judged(
         self, state: Memory, residuals: Residuals, k: int, aim: float
-    ) -> tuple[Memory, Residuals, float | None]:
-        """Return the state with the gap of its dual point, that, and its norm at the aim.
-
-        The residuals are overwritten by the dual point.
-        """
+    ) -> tuple[Memory, Dual, float | None]:
+        """Return the state with the gap of its dual point, that, and its norm at the aim."""
         filled = self.filled
-        q = filled.dual(filled.residual(residuals.R, residuals.fill))
-        along = sum(float(np.vdot(q[part], values)) for part, values in filled.blocks())
-        square = float(np.vdot(q, q)) / filled.weight
-        norm = whole_norm(q)
+        point = filled.dual(residuals.R, residuals.fill)
+        along, square, norm = point.sums()
+        square /= filled.weight
         sums = Sums(0.5 * square, along - square, square)
         gap = max(0.0, state.last - estimate(self.form, sums, norm))
         reach = gap / state.size if state.size > 0.0 else state.reach
         progress = k if gap < 0.99 * state.gap else state.progress
         least, strict = min(gap, state.gap), state.strict or (k > SETTLED and gap >= state.gap)
         after: dict[str, Any] = {"reach": reach, "progress": progress, "strict": strict}
+        after["single"] = state.single and progress == k
         done = replace(state, gap=least, tried=k, **after)
-        return done, Residuals(q, residuals.fill, fitted=True), norm if gap <= aim else None
+        return done, point, norm if gap <= aim else None
 
-    def dual(self, residuals: Residuals, norm: float) -> ObservedDual:
-        """The dual point over these residuals, whose norm is known, at the observations."""
-        filled = self.filled
-        q, effects = filled.entries(residuals.R), filled.effects(residuals.fill)
-        return ObservedDual(filled.data, q, self.form, None, effects, norm)
+    def dual(self, point: Dual, fill: Array, norm: float) -> ObservedDual:
+        """The dual point, whose norm is known, at the observations."""
+        effects = self.filled.effects(fill)
+        return ObservedDual(self.filled.data, point.entries(), self.form, None, effects, norm)
 
     def due(self, state: Memory, k: int, aim: float) -> bool:
         """Whether the gap is likely to be the aim, or has not been estimated for long.
@@ -451,19 +506,43 @@ class Steps:
         return self.filled.effects(self.filled.after(self.filled.point(V).dense())[0])
 
 
+def _squared(T: Any) -> Any:
+    """T'T in float64."""
+    if T.dtype == np.float64:
+        return squared(T)
+    parts = (T[low : low + ROWS].astype(np.float64) for low in range(0, len(T), ROWS))
+    return sum(part.T @ part for part in parts)
+
+
+def _times(T: Any, B: Any) -> Any:
+    """T B in float64: the columns of a factor are orthogonal to rounding."""
+    if T.dtype == np.float64:
+        return T @ B
+    found = np.empty((len(T), B.shape[1]))
+    for low in range(0, len(T), ROWS):
+        np.matmul(T[low : low + ROWS].astype(np.float64), B, out=found[low : low + ROWS])
+    return found
+
+
+def _product(A: Any, B: Any, kind: Any) -> Any:
+    """A B in this dtype."""
+    return A.astype(kind, copy=False) @ B.astype(kind, copy=False)
+
+
 def _power_step(T: Any, block: Any) -> tuple[Any, Any, Any] | None:
     """As `Steps._whole`, by a power step from a block; None if its columns are dependent."""
+    block = block.astype(T.dtype, copy=False)
     Z = T @ block
-    W = T.T @ Z
-    G = block.T @ W
-    turn = orthonormaliser(0.5 * (G + G.T))
+    W = wide(T.T @ Z)
+    # in float64, so that columns are orthonormal to its rounding
+    turn = orthonormaliser(_squared(Z))
     if turn is None:
         return None
     B = W @ turn  # T'Q, Q = Z turn with orthonormal columns
     squares, left = eigh(B.T @ B)
     s, left = np.sqrt(np.maximum(squares[::-1], 0.0)), left[:, ::-1]
     V = B @ (left / np.maximum(s, _least(s)))
-    return lambda p, n: Z @ (turn @ (left[:, :n] * p[:n])), s, V
+    return lambda p, n: _times(Z, turn @ (left[:, :n] * p[:n])), s, V
 
 
 def _pieces(x: Any) -> list[slice]:
@@ -477,6 +556,20 @@ def _short(unit: float, x: Any, y: Any) -> Any:
     for part in _pieces(x):
         found[part] = np.divide(x[part] - y[part], unit)  # in float64: any size is allowed
     return found
+
+
+def _packed(unit: float, x: Any, y: Any) -> tuple[float, Any]:
+    """The difference of two vectors over a scale, and that: in float16 if they are long.
+
+    A combination of steps need not be more accurate than the next step makes up for.
+    """
+    if len(x) < LONG:
+        return unit, _short(unit, x, y)
+    most = max(float(np.abs(x[part] - y[part]).max()) for part in _pieces(x)) or 1.0
+    found = np.empty(len(x), np.float16)
+    for part in _pieces(x):
+        found[part] = np.divide(x[part] - y[part], most)
+    return most, found
 
 
 def _distance(x: Any, y: Any) -> float:

@@ -2,6 +2,7 @@
 
 import copy
 import pickle
+import tracemalloc
 import weakref
 
 import numpy as np
@@ -14,6 +15,7 @@ from weakprox.errors import InputError, ShapeError
 from weakprox.linalg import LowRank
 from weakprox.linalg.arrays import to_numpy
 from weakprox.losses import Completion, Huber
+from weakprox.losses import observed as observations
 from weakprox.losses.entry_losses import entry_loss
 from weakprox.passes import compiling
 from weakprox.penalties import MaxAffine
@@ -375,3 +377,71 @@ def test_the_affine_function_below_g_stays_below_with_bad_intercepts(monkeypatch
     assert np.isfinite(value)
     for V, at in zip(others, values, strict=True):
         assert value + float(np.sum(slope * (V - X))) <= at + 1e-9
+
+
+@pytest.mark.parametrize("intercepts", ["none", "rows", "columns", "both"])
+def test_a_mask_gives_the_loss_of_its_entries(intercepts):
+    rng = np.random.default_rng(0)
+    mask = rng.random((30, 20)) < 0.7
+    values = rng.standard_normal(mask.sum())
+    listed = Completion(*np.nonzero(mask), values, mask.shape, intercepts=intercepts)
+    found = Completion.of_mask(mask, values, intercepts)
+    assert found.observed().values is values
+    kept = rng.random(len(values)) < 0.9
+    X = LowRank(np.eye(30, 9), np.arange(9.0, 0.0, -1.0), np.eye(9, 20))
+    for mine, theirs in ((found, listed), (found.part(kept), listed.part(kept))):
+        assert mine.observed().pattern.listed is None
+        assert mine.n_terms == theirs.n_terms
+        assert mine.smoothness == theirs.smoothness
+        a, b = mine.observed(), theirs.observed()
+        assert np.array_equal(a.values, b.values)
+        assert np.allclose(a.entries(X), b.entries(X))
+        assert a.valued(X) == pytest.approx(b.value(b.entries(X), b.effects(X)))
+        for one, other in zip(a.effects(X), b.fitted(b.entries(X)), strict=True):
+            assert np.allclose(one, other)
+        assert np.array_equal(a.pattern.columns, b.pattern.columns)
+    few = rng.random(len(values)) < 0.2
+    assert np.array_equal(found.part(few).observed().values, values[few])
+    assert found.part(few).observed().pattern.listed is not None
+
+
+def test_masks_that_do_not_fit_are_refused():
+    mask = np.ones((3, 2), dtype=bool)
+    with pytest.raises(ShapeError, match="one for each True entry"):
+        Completion.of_mask(mask, np.ones(5))
+    with pytest.raises(InputError, match="booleans of two axes"):
+        Completion.of_mask(mask.astype(int), np.ones(6))
+    few = np.zeros((9, 9), dtype=bool)
+    few[0, 1] = True
+    assert Completion.of_mask(few, np.ones(1)).observed().pattern.listed is not None
+
+
+def test_values_of_points_need_one_vector_of_residuals(monkeypatch):
+    """Beside the residuals there are blocks of rows only, unless X is small."""
+    rng = np.random.default_rng(0)
+    mask = rng.random((4000, 60)) < 0.7
+    loss = Completion.of_mask(mask, rng.standard_normal(mask.sum()), "both")
+    X = LowRank(np.eye(4000, 9), np.arange(9.0, 0.0, -1.0), np.eye(9, 60))
+    small = loss.observed().valued(X)
+    monkeypatch.setattr(observations, "SMALL", 0)
+    tracemalloc.start()
+    assert loss.observed().valued(LowRank(X.U, X.s, X.Vt)) == pytest.approx(small, rel=1e-13)
+    most = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert most < 12 * loss.n_terms
+
+
+@pytest.mark.parametrize("ordered", [True, False])
+def test_predictions_in_blocks_of_rows(ordered, monkeypatch):
+    monkeypatch.setattr(observations, "ROWS", 7)
+    rng = np.random.default_rng(0)
+    mask = rng.random((40, 30)) < 0.7
+    loss = Completion.of_mask(mask, rng.standard_normal(mask.sum()), "both")
+    X = LowRank(*np.linalg.svd(rng.standard_normal((40, 30)), full_matrices=False))
+    rows, columns = np.nonzero(rng.random((40, 30)) < 0.5)
+    if not ordered:
+        order = rng.permutation(len(rows))
+        rows, columns = rows[order], columns[order]
+    a = loss.effects(X)
+    wanted = X.dense() + a.mean + a.rows[:, None] + a.columns
+    assert np.allclose(loss.predict(X, rows, columns), wanted[rows, columns])

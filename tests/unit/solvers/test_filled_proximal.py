@@ -181,8 +181,12 @@ def test_fills_know_the_point():
     assert mine.mean == pytest.approx(effects.mean)
     assert np.allclose(mine.rows, effects.rows)
     assert np.allclose(mine.columns, effects.columns)
-    q = filled.dual(filled.residual(X, fill))
-    assert np.allclose(q.T, data.full(data.dual(x, effects)))
+    point = filled.dual(X, fill)
+    q = data.dual(x, effects)
+    assert np.allclose(point.entries(), q)
+    assert np.allclose(point.sums()[:2], [np.vdot(q, data.picked(filled.values.T)), q @ q])
+    norm = np.linalg.norm(data.full(q), 2)
+    assert norm <= point.sums()[2] <= norm * (1 + 1e-9)
 
 
 def test_what_is_no_squared_error_of_most_entries_is_refused():
@@ -276,14 +280,14 @@ def test_fills_after_a_change_of_the_point():
 def test_values_of_large_arrays_are_made_in_blocks(shape, intercepts, monkeypatch):
     given = problem(shape, intercepts=intercepts)
     small = Filled.of(given.observed)
-    result = wp.minimize(given, FilledProximal(), tol=1e-6)
+    result = wp.minimize(given, FilledProximal(), tol=1e-9)
     monkeypatch.setattr(filled, "CLEARED", 0)
     large = Filled.of(given.observed)
     assert (large.kept is None) == (not large.turned)
     assert np.allclose(large.values, small.values, rtol=0.0, atol=1e-12)
     assert not large.values.reshape(-1)[large.holes].any()
     assert large.unit == pytest.approx(small.unit)
-    other = wp.minimize(given, FilledProximal(), tol=1e-6)
+    other = wp.minimize(given, FilledProximal(), tol=1e-9)
     assert other.certified
     assert other.value == pytest.approx(result.value, rel=1e-9)
 
@@ -304,10 +308,10 @@ def test_steps_before_a_proof_are_forgotten(monkeypatch):
     given, seen = problem((120, 60), share=0.55, lam=6.0), []
     dual = Steps.dual
 
-    def watched(self, residuals, norm):
+    def watched(self, *arguments):
         state = sys._getframe(1).f_locals["state"]
         seen.append((state.residuals, state.images, state.rest))
-        return dual(self, residuals, norm)
+        return dual(self, *arguments)
 
     monkeypatch.setattr(Steps, "dual", watched)
     assert wp.minimize(given, tol=1e-6).certified
@@ -343,3 +347,155 @@ def test_momentum_is_fista_s_with_restarts():
     state.fill = np.array([4.0, 0.0])  # the last step went too far
     found = Steps._with_momentum(None, state, image)
     assert (found["momentum"], found["fill"].tolist()) == (1.0, image.tolist())
+
+
+def kinds(monkeypatch):
+    """The dtypes of the targets of steps, in their order."""
+    found, target = [], Filled.target
+
+    def watched(self, fill):
+        T = target(self, fill)
+        found.append(T.dtype)
+        return T
+
+    monkeypatch.setattr(Filled, "target", watched)
+    return found
+
+
+@pytest.mark.parametrize("unit", [1e-4, 1.0, 1e5])
+def test_steps_are_in_float32_while_the_gap_is_large(unit, monkeypatch):
+    """The accuracy relative to the data decides, whatever their unit."""
+    given, single = problem((120, 60), lam=6.0), np.dtype(np.float32)
+    P, values = given.observed.pattern, unit * given.observed.values
+    loss = Completion(P.rows, P.columns, values, (120, 60), intercepts="both")
+    given = wp.Problem(loss, None, NuclearNorm(6.0 * unit))
+    used = kinds(monkeypatch)
+    coarse = wp.minimize(given, tol=1e-3)
+    assert coarse.certified
+    assert set(used) == {single}
+    used.clear()
+    fine = wp.minimize(given, tol=1e-9)
+    assert fine.certified
+    assert used[0] == single
+    assert used[-1] == np.float64
+    changed = used.index(np.dtype(np.float64))
+    assert single not in used[changed:]
+    assert fine.value - 1e-9 * fine.value <= coarse.value <= fine.value * (1 + 1e-3)
+    assert coarse.certificate.lower_bound <= fine.value
+
+
+def test_points_of_steps_in_float32_have_orthonormal_factors():
+    """Otherwise the sum of their values would not be the nuclear norm."""
+    for tol in (1e-2, 1e-3, 1e-4):
+        V = wp.minimize(problem((300, 60), lam=9.0), tol=tol).low_rank
+        for F in (V.U, V.Vt.T):
+            assert np.abs(F.T @ F - np.eye(V.rank)).max() < 1e-11
+
+
+def test_bounds_after_steps_in_float32_are_below_the_optimum():
+    for seed in range(6):
+        given = problem((90, 40), lam=5.0, seed=seed)
+        best = wp.minimize(given, tol=1e-10).value
+        for tol in (1e-1, 1e-2, 1e-4):
+            found = wp.minimize(given, tol=tol)
+            assert found.certificate.lower_bound <= best * (1 + 1e-10)
+            assert best <= found.value * (1 + 1e-10)
+
+
+def test_numbers_out_of_the_range_of_float32_stay_in_float64():
+    given = problem((40, 30))
+    for unit, small in ((1.0, True), (1e30, False), (1e-30, False)):
+        filled = Filled.of(given.loss.in_unit(1.0 / unit).observed())
+        assert np.isfinite(filled.rough) == small
+
+
+def test_early_steps_with_blocks_cost_few_more_steps(monkeypatch):
+    given, used, plain = problem((300, 90), lam=8.0), [], filled_proximal._power_step
+    monkeypatch.setattr(
+        filled_proximal, "_power_step", lambda *a: used.append(a[1].shape[1]) or plain(*a)
+    )
+    monkeypatch.setattr(filled_proximal, "CROWDED", 0.0)
+    found = wp.minimize(given, tol=1e-3)
+    assert found.certified
+    assert used
+    monkeypatch.setattr(filled_proximal, "EARLY", 0)
+    monkeypatch.setattr(filled_proximal, "EARLIEST", 0)
+    used.clear()
+    whole = wp.minimize(given, tol=1e-3)
+    assert not used
+    assert found.counts.svds <= whole.counts.svds + 1
+
+
+def test_long_differences_of_images_are_in_float16(monkeypatch):
+    given = problem((120, 60), share=0.55, lam=6.0)
+    whole = wp.minimize(given, tol=1e-8)
+    monkeypatch.setattr(filled_proximal, "LONG", 100)
+    seen, combined = [], Steps._combined
+
+    def watched(self, state, image):
+        found = combined(self, state, image)
+        seen.extend(one.dtype for one in found.get("images", ()))
+        return found
+
+    monkeypatch.setattr(Steps, "_combined", watched)
+    found = wp.minimize(given, tol=1e-8)
+    assert set(seen) == {np.dtype(np.float16)}
+    assert found.certified
+    assert found.counts.svds <= whole.counts.svds + 3
+
+
+def test_holes_take_four_bytes_each():
+    assert Filled.of(problem().observed).holes.dtype == np.uint32
+
+
+def test_a_dual_point_is_scaled_in_place():
+    """The multiple that proves the bound takes no memory of its own."""
+    given = problem((120, 60), lam=6.0)
+    steps = Steps.of(given, None)
+    X = wp.minimize(given, tol=1e-5).low_rank.dense()
+    fill, _ = steps.filled.after(X)
+    point = steps.filled.dual(X, fill)
+    dual = steps.dual(point, fill, point.sums()[2])
+    lower, q, norm = dual.proved(np.random.default_rng(0))
+    assert q is dual.q
+    assert np.linalg.norm(given.observed.full(q), 2) <= norm * (1 + 1e-12) <= 6.0 * (1 + 1e-12)
+    again, _, _ = dual.proved(np.random.default_rng(0))
+    assert again == pytest.approx(lower, rel=1e-9)
+
+
+@pytest.mark.parametrize("power", [-7, 9])
+def test_sweeps_in_float32_do_not_depend_on_the_unit(power):
+    """Roots of singular values would be rounded differently."""
+    rng, unit = np.random.default_rng(0), 2.0**power
+    mask = np.arange(40) < rng.integers(6, 60, 80)[:, None]
+    X = rng.standard_normal((80, 2)) @ rng.standard_normal((2, 40))
+    X += 0.3 * rng.standard_normal(X.shape)
+    values = []
+    for factor in (1.0, unit):
+        loss = Completion.of_mask(mask, factor * X[mask], "both")
+        given = wp.Problem(loss, None, NuclearNorm(3.0 * factor))
+        steps = Steps.of(given, None)
+        assert steps.sweeps.needed
+        values.append(wp.minimize(given, tol=1e-4).value)
+    assert values[1] == unit**2 * values[0]
+
+
+@pytest.mark.parametrize("tol", [1e-4, 1e-9])
+def test_runs_resumed_between_steps_in_float32_end_at_the_same_bits(tol, tmp_path, monkeypatch):
+    """Their state has float32 and float16 arrays; at the finer accuracy they change later."""
+    monkeypatch.setattr(filled_proximal, "STRETCH", 2)
+    monkeypatch.setattr(filled_proximal, "LONG", 100)
+    given, path = problem((120, 60), share=0.55, lam=2.0), tmp_path / "run.safetensors"
+    used = kinds(monkeypatch)
+    whole = wp.minimize(given, tol=tol)
+    assert whole.counts.svds > 4
+    assert used[3] == np.float32
+    options = {"tol": tol, "checkpoint_every": 0.0}
+    part = wp.minimize(given, max_svds=4, checkpoint=path, **options)
+    assert part.status is wp.Status.MAX_SVDS
+    for other in (
+        wp.minimize(given, tol=tol, resume=part),
+        wp.minimize(given, checkpoint=path, resume=True, **options),
+    ):
+        assert np.array_equal(other.X, whole.X)
+        assert other.counts.svds == whole.counts.svds
