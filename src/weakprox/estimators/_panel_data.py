@@ -211,7 +211,8 @@ class WideData:
         """
         mask = self.known & ~self.flags
         found = Completion.of_mask(mask, self.free, intercepts)
-        if Filled.pays(found.observed()) or found.observed().pattern.listed is not None:
+        P: Any = found.observed().pattern
+        if P.listed is not None or Filled.pays(found.observed()):
             return found
         rows, columns = np.nonzero(mask)
         return Completion(rows, columns, self.free, self.shape, intercepts=intercepts)
