@@ -16,7 +16,6 @@ most that of (a, r; r, t), r = |(I - VV') z V| and t = |(I - VV') z (I - VV')|.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -61,18 +60,21 @@ class FactoredDual:
     smooth: float = field(init=False)  # G + R at `point`
     value: float = field(init=False)  # f there
     rounding: float = field(init=False)  # of the value, and of the dense solution
+    halves: tuple[float, float] = field(init=False)  # of the gap if |z - X|_2 is the least
 
     def __post_init__(self) -> None:
         """Read z at once, since a `cached_property` blocks other runs in Python 3.11."""
         exact = self.found if self.found.exact else self.engine.in_float64(self.found)
-        values = self.form.prox(exact.s, self.k.gamma)
-        sums = self.engine.look(exact, values, self.k)
-        kept = rounded_on_host(values[: self.rank], self.form.tau, self.engine.z)
-        point, eps = self.engine.rounded(exact, kept), self.engine.eps
-        smooth, h = sums.value(self.k), self.form.lam * float(kept.sum())
-        rounding = eps * abs(smooth + h) + sums.rounding(self.k, eps)
+        k, form, eps = self.k, self.form, self.engine.eps
+        values = form.prox(exact.s, k.gamma)
+        kept = rounded_on_host(values[: self.rank], form.tau, self.engine.z)
+        sums = self.engine.look(exact, values, k)
+        smooth, lost, halves = sums.value(k), sums.rounding(k, eps), sums.halves(k)
+        value = smooth + form.lam * float(kept.sum())
+        point = self.engine.rounded(exact, kept)
+        rounding = eps * abs(value) + lost
         vars(self).update(exact=exact, values=values, sums=sums, kept=kept, point=point)
-        vars(self).update(smooth=smooth, value=smooth + h, rounding=rounding)
+        vars(self).update(smooth=smooth, value=value, rounding=rounding, halves=halves)
 
     def smooth_at(self, X: LowRank) -> tuple[float, float] | None:
         """G + R at X and its rounding error, if no value or vector of `point` was rounded."""
@@ -84,18 +86,19 @@ class FactoredDual:
     def bound(self, rng: np.random.Generator) -> tuple[float, str]:
         """Return a lower bound on min f, and what it rests on."""
         squares = self.engine.squares(self.exact, rng)
-        lower = self._lower(squares)
-        norm = self._norm(squares, lower, rng)
-        return lower(norm) if math.isfinite(norm) else -math.inf, "high-probability"
+        norm = self._norm(squares, rng)
+        lower = self._bound(norm, squares) if math.isfinite(norm) else -math.inf
+        return lower, "high-probability"
 
-    def _lower(self, squares: Vector) -> Callable[[float], float]:
-        """The lower bound as a function of a bound on |z - X|_2 or its largest eigenvalue."""
-        k, sums, rounding, conjugate = self.k, self.sums, 64, self.form.conjugate
+    def _bound(self, norm: float, squares: Vector) -> float:
+        """The lower bound, given one on |z - X|_2 or on its largest eigenvalue from above."""
+        k, sums, rounding = self.k, self.sums, 64
+        conjugate, shrink = self.form.conjugate(norm / k.gamma)
         smooth = 0.5 * (k.beta * sums.distance + k.curvature * sums.square)
         # rounding of each sum: |u| is at most the sum of the terms that it balances
         size = math.sqrt(sums.rest) + k.beta * math.sqrt(sums.distance)
         size += k.curvature * math.sqrt(sums.square) + k.reach(self.engine.z.shape)
-        scale = smooth + sums.penalty + size * math.sqrt(sums.square)
+        scale = smooth + sums.penalty + conjugate + size * math.sqrt(sums.square)
         scale += size * math.sqrt(sums.rest) / (k.beta + k.curvature)
         across = sums.across
         if math.isnan(across):
@@ -105,26 +108,19 @@ class FactoredDual:
             across = float(target - p @ (U * V) @ p) / k.gamma
             scale += float(self.values.sum() * np.abs(self.exact.s).max()) / k.gamma
             rounding += sum(self.engine.z.shape)  # devices sum long chains
+        # u may have to be shrunk into the domain of h*, which changes the remainder
+        rest = (math.sqrt(sums.rest) + (1.0 - shrink) * size) ** 2
+        found = smooth + sums.along + shrink * across - conjugate
+        found -= rest / (2 * (k.beta + k.curvature))
+        return found - rounding * DOUBLE * scale
 
-        def lower(norm: float) -> float:
-            price, shrink = conjugate(norm / k.gamma)
-            # u may have to be shrunk into the domain of h*, which changes the remainder
-            rest = (math.sqrt(sums.rest) + (1.0 - shrink) * size) ** 2
-            found = smooth + sums.along + shrink * across - price
-            found -= rest / (2 * (k.beta + k.curvature))
-            return found - rounding * DOUBLE * (scale + price)
-
-        return lower
-
-    def _norm(
-        self, squares: Vector, lower: Callable[[float], float], rng: np.random.Generator
-    ) -> float:
+    def _norm(self, squares: Vector, rng: np.random.Generator) -> float:
         """Upper bound on |z - X|_2, or on its largest eigenvalue."""
         found, values = self.exact, self.values
         shift = max(0.0, float(np.max(found.s - values)))
         enough, levels = shift * (1 + CLOSE), [shift * (1 + excess) for excess in LEVELS]
         if self.aim:
-            aimed = self._sufficient(shift, lower)
+            aimed = self._sufficient(shift, squares)
             # if no bound suffices, the estimate of the gap was wrong: no costly bound
             enough, levels = max(enough, aimed), [aimed] if aimed else []
         best = self._norm_within(found, values, squares, enough, rng)
@@ -136,13 +132,14 @@ class FactoredDual:
             best = min(best, self.engine.factored_norm(found, values, levels))
         return best
 
-    def _sufficient(self, shift: float, lower: Callable[[float], float]) -> float:
+    def _sufficient(self, shift: float, squares: Vector) -> float:
         """A norm, as large as possible, with which the gap is small enough; or 0."""
-        goal = self.value + self.rounding - WITHIN * self.aim
-        price = min(self.form.tau, float(self.kept.sum())) / self.k.gamma
-        beyond = (lower(shift) - goal) / price if price > 0.0 else 0.0
-        if math.isinf(self.form.tau):  # the bound decreases only about linearly
-            while beyond > LEAST * shift and not lower(shift + beyond) >= goal:
+        tau, left = self.form.tau, WITHIN * self.aim - self.rounding - sum(self.halves)
+        price = (tau if math.isfinite(tau) else float(self.kept.sum())) / self.k.gamma
+        beyond = left / price if price > 0.0 else 0.0
+        if math.isinf(tau):  # the bound decreases only about linearly
+            goal = self.value + self.rounding - WITHIN * self.aim
+            while beyond > LEAST * shift and not self._bound(shift + beyond, squares) >= goal:
                 beyond *= 0.5
         return shift + beyond if beyond > LEAST * shift else 0.0
 

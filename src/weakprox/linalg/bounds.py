@@ -91,7 +91,7 @@ def power_bound(
         best = min(best, math.exp(logs / (2 * q + 1)) * (1 + 100 * eps))
         if q == powers or best <= enough:
             break
-        if hopeful and least_bound(logs, factor, q, powers) > enough > 0.0:
+        if hopeful and q > 1 and least_bound(logs, factor, q, powers) > enough > 0.0:
             break
         W = transpose_times(Y)
         W = W if kept is None else W - kept.Vt.T @ (kept.Vt @ W)

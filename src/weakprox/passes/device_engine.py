@@ -199,7 +199,7 @@ class DeviceEngine(Engine):
             best = min(best, math.exp(logs / (2 * q + 1)) * (1 + 100 * self.eps))
             if best <= enough:
                 return best
-            if least_bound(logs, growth, q, POWERS) > enough > 0.0:
+            if q > 1 and least_bound(logs, growth, q, POWERS) > enough > 0.0:
                 break
         return min(best, self._exact_tail(found))
 

@@ -348,9 +348,8 @@ def finish(state: State, status: Status) -> Result:
     if doubled:
         answer = rounded(answer, fixed.reference, problem.spectral)
     dual = None if state.latest is None else state.latest.dual
-    known = None
-    if isinstance(dual, FactoredDual):
-        known = dual.smooth_at(answer)
+    factored = dual if isinstance(dual, FactoredDual) else None
+    if factored is not None:
         dual = None  # its array may have changed since
     state = replace(state, latest=None)  # frees its iterate: room for the proof
     aim = settings.eps, settings.tol
@@ -358,7 +357,7 @@ def finish(state: State, status: Status) -> Result:
         certificate = _sampled_certificate(state, status, answer, dual, own)
         eps = _accuracy(problem, *aim, certificate.value, answer)
     else:
-        value, rounding = measured(state, answer, known)
+        value, rounding = measured(state, answer, factored)
         eps = _accuracy(problem, *aim, value, answer)
         if settings.tol and eps > settings.tol * abs(value) and _diverged(problem, value):
             eps = settings.tol * abs(value)  # the size of such a point means nothing
@@ -524,12 +523,13 @@ def _fresh(state: State, status: Status) -> list[tuple[Any, int]]:
 
 
 def measured(
-    state: State, answer: LowRank, known: tuple[float, float] | None = None
+    state: State, answer: LowRank, dual: FactoredDual | None = None
 ) -> tuple[float, float]:
     """Return f at the X that is returned, and a bound on what rounding may add to it.
 
-    `known` are G + R and its rounding error, if a pass over the data was at this very X. The
-    problem may be in float64 though the answer is in float32, if the run changed to it.
+    If the last proof's dual point has sums over the data at this very X, they take the place
+    of another pass, but not of the terms' own methods. The problem may be in float64 though
+    the answer is in float32, if the run changed to it.
     """
     problem, batch, short = state.problem, state.batch, answer.s.dtype.itemsize == 4
     h, rough = problem.spectral.value(answer), 0.0
@@ -537,9 +537,6 @@ def measured(
     if growth and short:  # h grows with the nuclear norm
         rough = growth * _lost(answer)
     unit = SUMS * DOUBLE
-    if known is not None:
-        smooth, lost = known
-        return smooth + h, rough + lost + unit * (abs(smooth) + abs(h))
     data = problem.observed or problem.cells
     if data is not None:  # from factors, in float64
         smooth = problem.smooth_value(answer)
@@ -554,11 +551,13 @@ def measured(
     step = problem.entrywise() if by_passes and problem.loss.is_finite_sum else None
     if step is not None:
         # X is too large to store, or these sums in float64 save a copy of the data
-        C = contiguous(problem.centre())
-        sums = passes_for(C).look(C, None, answer, step)
-        smooth = sums.value(step)
-        rough += sums.rounding(step, eps_of(answer.s))
-        return smooth + h, rough + unit * (abs(smooth) + abs(h))
+        known = None if dual is None else dual.smooth_at(answer)
+        if known is None:
+            C = contiguous(problem.centre())
+            sums = passes_for(C).look(C, None, answer, step)
+            known = sums.value(step), sums.rounding(step, eps_of(answer.s))
+        smooth, lost = known
+        return smooth + h, rough + lost + unit * (abs(smooth) + abs(h))
     single = problem.loss.reference.dtype.itemsize == 4
     if single:
         twice = 2 * held_bytes(problem) + 16 * math.prod(problem.shape)  # data and X

@@ -144,9 +144,9 @@ class Factored:
                 break
             most = max(THIN, int((WIDE if k <= EARLY else WIDEST) * min(shape)))
             most = most if on_cpu(z) else min(most, ON_DEVICE)
-            # a wide block that is all kept would rarely fit into a slightly wider one
-            full = seen == width >= max(THIN, FULL * min(shape))
-            full = full or (wide and crowded and k > 1)
+            # a wide block that is all kept, or crowded, rarely fits into a slightly wider one
+            full = seen == width or (wide and crowded and k > 1)
+            full = full and width >= max(THIN, FULL * min(shape))
             if (width >= most or full) and self.thin():
                 raise self.handed_over(replace(state, ritz=found))
             wider = WIDER * width
@@ -251,7 +251,9 @@ class Factored:
         """
         assert state.ritz is not None
         shift = max(0.0, float(state.ritz.s[0] - state.values[0]))
-        price = min(self.form.tau, float(state.values.sum())) * shift / state.gamma
+        tau = self.form.tau
+        reach = tau if math.isfinite(tau) else float(state.values.sum())
+        price = reach * shift / state.gamma
         left = WITHIN * self._aim - state.gap
         return 0.0 < left < min(LEFT * price, 0.5 * self._aim)
 
@@ -275,8 +277,7 @@ class Factored:
         value, values = dual.value, dual.kept
         h = self.form.lam * float(values.sum())
         point: dict[str, Any] = {"V": dual.point, "values": values, "h": h, "last": value}
-        halves = dual.sums.halves(step)
-        return self._judged(state, value, halves, k, dual.rounding, **point), dual
+        return self._judged(state, value, dual.halves, k, dual.rounding, **point), dual
 
     def advance(
         self, state: Memory, k: int, dual: FactoredDual | None
