@@ -70,7 +70,7 @@ class FactoredDual:
         kept = rounded_on_host(values[: self.rank], self.form.tau, self.engine.z)
         point, eps = self.engine.rounded(exact, kept), self.engine.eps
         smooth, h = sums.value(self.k), self.form.lam * float(kept.sum())
-        rounding = eps * abs(smooth + h) + sums.rounding(self.k, eps)
+        rounding = eps * abs(smooth + h) + sums.rounding(self.k, eps, self.engine.z.shape)
         vars(self).update(exact=exact, values=values, sums=sums, kept=kept, point=point)
         vars(self).update(smooth=smooth, value=smooth + h, rounding=rounding)
 
@@ -97,6 +97,7 @@ class FactoredDual:
         size += k.curvature * math.sqrt(sums.square) + k.reach(self.engine.z.shape)
         scale = smooth + sums.penalty + size * math.sqrt(sums.square)
         scale += size * math.sqrt(sums.rest) / (k.beta + k.curvature)
+        scale += k.offset(self.engine.z.shape)  # of the conjugate of R, a part of `along`
         across = sums.across
         if math.isnan(across):
             # from the squares of U and V, and V'R; the vectors need not be orthogonal
