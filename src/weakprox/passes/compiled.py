@@ -154,9 +154,7 @@ def _look_tile(C, z, X, numbers, ends, level, cuts, parts, sums):  # type: ignor
         if whole < parts.shape[0]:
             start = whole * CHAIN
             left_over = C.shape[1] - start
-            _look_part(
-                c_row, z_row, x_row, cuts, numbers, ends, start, left_over, parts[whole]
-            )
+            _look_part(c_row, z_row, x_row, cuts, numbers, ends, start, left_over, parts[whole])
         count = parts.shape[0]
         while count > 1:
             half = (count + 1) // 2
