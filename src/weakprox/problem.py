@@ -21,7 +21,7 @@ from weakprox.linalg.tiled import Factored
 from weakprox.losses.cells import Cells
 from weakprox.losses.empirical import Empirical
 from weakprox.losses.observed import Observed
-from weakprox.passes import Step, Sums, ValueForm, passes_for
+from weakprox.passes import SeparableForm, Step, Sums, ValueForm, passes_for
 from weakprox.penalties import Zero
 from weakprox.penalties.fixed import without_constraints
 from weakprox.protocols import Batch, Loss, Penalty, SpectralTerm
@@ -118,7 +118,10 @@ class Problem:
         # R and h for passes over tiles: G is a squared distance, and R has a proximal map
         form, values = self.of_penalty.form, self.of_spectral.form
         centred = centred and self.of_loss.centre is not None
-        self._form = form if centred and form is not None and form.closed else None
+        self._form = None
+        if centred and form is not None and -math.inf < form.low <= form.high < math.inf:
+            kinds = (form.rows, form.columns, form.low or form.high)
+            self._form = form if sum(map(bool, kinds)) < 2 else None
         if self._form is None or values is None or not valued:
             values = None
         elif values.symmetric != self.spectral.symmetric:

@@ -3,7 +3,7 @@
 A program processes a tile of rows along a stretch of columns, so that its sums and its rows of
 z Q stay in registers. `look`, on which proofs rest, computes in float64; the sums of `advance`
 are estimates in the type of the data. `groups` is the code of a `Step`. The length of a row is
-UNIT times an integer: the compiler loads several numbers at once only if it knows such a factor.
+UNIT times an integer: the compiler loads several numbers at once only if it knows the factor.
 """
 
 from __future__ import annotations

@@ -71,13 +71,6 @@ class SeparableForm:
             *ends,
         )
 
-    @property
-    def closed(self) -> bool:
-        """Whether the proximal map has a closed form."""
-        bounded = -math.inf < self.low <= self.high < math.inf
-        kinds = bool(self.rows) + bool(self.columns) + bool(self.low or self.high)
-        return bounded and kinds < 2
-
 
 class Step(NamedTuple):
     """Constants of a step: its size gamma, those of G, the curvature and form of R."""
@@ -266,11 +259,11 @@ def _column_cuts(
 def look(C: Array, z: Array | None, X: LowRank, k: Step) -> Sums:
     """The sums at X in float64; without z, only those that depend on X alone."""
     found: list[Vector] = []
-    grouped, groups = k.grouped, group_norms(X, k)
+    plain, groups = not (k.grouped or k.shifted), group_norms(X, k)
     factors = LowRank(wide(X.U), wide(X.s), wide(X.Vt))
     left, right = factors.U * factors.s, factors.Vt
     cuts = None if z is None or not k.columns else _column_cuts(C, z, factors, k, exact=True)
-    room, plain = None, not (grouped or k.shifted)
+    room = None
     for rows in row_blocks(C, z):
         c = wide(C[rows])
         at = c if z is None else wide(z[rows])
@@ -303,7 +296,7 @@ def advance(
     distance = price = along = rest = 0.0
     grouped, groups, shifted = k.grouped, group_norms(X, k), k.shifted
     columns = _column_cuts(C, z, X, k) if k.columns else None
-    left, square, room, xp = X.U * X.s, sqnorm(X.s), None, namespace(z)
+    left, square, room = X.U * X.s, sqnorm(X.s), None
     # products with a file are computed here, so that it is not read again
     parts: list[Array] | None = [] if Q is not None and in_file(z) else None
     Q = None if Q is None else namespace(Q).astype(Q, z.dtype, copy=False)
@@ -320,7 +313,7 @@ def advance(
         scaled_into(point, 2.0 - k.gamma * (k.beta + k.curvature), s)
         move += s
         if shifted:
-            subtract(move, xp.clip(move, k.low, k.high), s)
+            subtract(move, namespace(z).clip(move, k.low, k.high), s)
             s *= 1.0 / k.gamma
         else:
             scaled_into(move, 1.0 / k.gamma, s)
@@ -341,7 +334,7 @@ def advance(
         at += move
         if parts is not None:
             parts.append(at @ Q)
-        price += _price(point, k)
+        price += _price(point, k) if shifted else slopes(point, k.above, k.below)
     found = Sums(distance, price, along, 0.0, rest / k.gamma**2, square, groups)
     if parts is not None:
         return found, np.concatenate(parts)
@@ -361,7 +354,8 @@ def _sums(C: Array, z: Array, X: Array, k: Step, cuts: Array | None) -> Vector:
     found = [total(term) for term in (far * far, s * X, u * X, rest * rest, X * X)]
     if k.shifted:
         found[1] -= _conjugate(s, k)
-    return np.array([found[0], _price(X, k), *found[1:]])
+    price = _price(X, k) if k.shifted else slopes(X, k.above, k.below)
+    return np.array([found[0], price, *found[1:]])
 
 
 def _conjugate(s: Array, k: Step) -> float:
@@ -371,9 +365,7 @@ def _conjugate(s: Array, k: Step) -> float:
 
 
 def _price(X: Array, k: Step) -> float:
-    """Sum of above (x - high)_+ + below (low - x)_+ over the entries; X may be overwritten."""
-    if not k.shifted:
-        return slopes(X, k.above, k.below)
+    """Sum of above (x - high)_+ + below (low - x)_+ over the entries."""
     clip = namespace(X).clip
     over, under = clip(X - k.high, 0.0, None), clip(k.low - X, 0.0, None)
     return k.above * total(over) + k.below * total(under)

@@ -36,8 +36,8 @@ class Box(Combinable):
     ----------
     low, high : float or array that broadcasts to the shape of X
         The bounds; -inf and inf for none. The fast passes over tiles (`LeanSplitting`) need
-        one number for each bound; `DavisYin` takes arrays. Equal bounds fix entries: with low = high = 0 at
-        some entries and infinite bounds elsewhere, those entries are zero.
+        one number for each bound; `DavisYin` takes arrays. Equal bounds fix entries: with
+        low = high = 0 at some entries and infinite bounds elsewhere, those entries are zero.
     slope : float, optional
         The slope s outside of the bounds, at least 0. By default the bounds are a constraint,
         inf, and a `Problem` finds the slope. For that it needs a nuclear norm, or a ball and

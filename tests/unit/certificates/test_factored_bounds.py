@@ -10,6 +10,7 @@ from weakprox.losses import Denoising
 from weakprox.passes import SeparableForm, reference
 from weakprox.passes.engine import Engine
 from weakprox.penalties import L1, Box, ElasticNet, GroupL2, SignedL1
+from weakprox.protocols import PenaltyCapabilities
 from weakprox.solvers import DavisYin, LeanSplitting
 from weakprox.spectral import NuclearBall, NuclearNorm, TracePSD
 
@@ -154,6 +155,14 @@ def test_forms_of_boxes(penalty, form):
     assert penalty.capabilities.form == form
 
 
+class Declaring(L1):
+    """A penalty of the user's with another form."""
+
+    @property
+    def capabilities(self):
+        return PenaltyCapabilities(form=self.told)
+
+
 @pytest.mark.parametrize(
     "form",
     [
@@ -165,8 +174,10 @@ def test_forms_of_boxes(penalty, form):
     ],
 )
 def test_forms_without_a_closed_map(form):
-    assert not form.closed
-    assert SeparableForm(1.0, 1.0, low=0.1, high=0.2).closed
+    for told, applies in ((form, False), (SeparableForm(1.0, 1.0, low=0.1, high=0.2), True)):
+        Declaring.told = told
+        given = wp.Problem(Denoising(np.eye(4)), Declaring(1.0), NuclearNorm(1.0))
+        assert (given.entrywise() is not None) is applies
 
 
 def test_boxes_beside_groups_need_another_method():
