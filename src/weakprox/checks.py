@@ -143,8 +143,9 @@ def check_smoothing(
 def _formed(form: SeparableForm, X: Array) -> float:
     """R(X) by its form, without the curvature."""
     groups = GroupL2(form.rows), GroupL2(form.columns, "columns")
-    parts: list[Penalty] = [SignedL1(form.above, form.below), *groups]
-    return sum(part.value(X) for part in parts)
+    sides = SignedL1(form.above, 0.0), SignedL1(0.0, form.below)
+    entries = sides[0].value(X - form.high) + sides[1].value(X - form.low)
+    return entries + sum(part.value(X) for part in groups)
 
 
 def check_weak_prox(

@@ -71,7 +71,10 @@ class Problem:
         self.shape: tuple[int, int] = loss.shape
         self.penalty.check(self.shape)
         known = (self.of_loss, self.of_spectral.form)
-        self.penalty = without_constraints(self.penalty, self.loss, *known)
+        finite = without_constraints(self.penalty, self.loss, *known)
+        if finite is not self.penalty:
+            self.penalty = finite
+            self.reread()  # bounds with a slope have a form
         self._check_kind()
         spectral.check(self.shape)
         check = self.of_loss.check_constants
@@ -115,8 +118,10 @@ class Problem:
         # R and h for passes over tiles: G is a squared distance, and R has a proximal map
         form, values = self.of_penalty.form, self.of_spectral.form
         centred = centred and self.of_loss.centre is not None
-        closed = centred and form is not None and not (form.rows and form.columns)
-        self._form = form if closed else None
+        self._form = None
+        if centred and form is not None and -math.inf < form.low <= form.high < math.inf:
+            kinds = (form.rows, form.columns, form.low or form.high)
+            self._form = form if sum(map(bool, kinds)) < 2 else None
         if self._form is None or values is None or not valued:
             values = None
         elif values.symmetric != self.spectral.symmetric:
@@ -335,7 +340,7 @@ class Problem:
         form = self._form
         if form is None:
             return None
-        weights = form.above, form.below, form.rows, form.columns
+        weights = form.above, form.below, form.rows, form.columns, form.low, form.high
         return Step(gamma, self.loss.smoothness, self.penalty.curvature, *weights)
 
     def smooth_value(self, X: Array | LowRank, batch: Batch | None = None) -> float:

@@ -25,15 +25,18 @@ from weakprox.passes.engine import Engine
 from weakprox.passes.reference import TERMS
 from weakprox.solvers import LeanSplitting, davis_yin
 
+FIELDS = len(Step._fields)
 PLAIN = Step(1.0, 1.0, 0.0, 0.0, 0.0)  # with which the first target is the data
 
 
-def enqueue_first(C, z, numbers, Q):
-    return reference.first(C, z, Step(*numbers[:7].tolist()), Q)
+def enqueue_first(C, z, numbers, Q, groups=0):
+    k = Step(*numbers[:FIELDS].tolist())
+    assert groups == k.groups
+    return reference.first(C, z, k, Q)
 
 
 def enqueue_look(C, z, X, numbers, groups=0):
-    k = Step(*numbers[:7].tolist())
+    k = Step(*numbers[:FIELDS].tolist())
     sums = reference.look(C, z, X, k)
     assert groups == k.groups
     return torch.tensor(sums._replace(across=np.nan)[:TERMS], dtype=torch.float64)
@@ -41,7 +44,7 @@ def enqueue_look(C, z, X, numbers, groups=0):
 
 def enqueue_advance(C, z, X, numbers, Q, *, precise=True, groups=0):
     """TF32 is shown by a product that is a little off, as it may be."""
-    *k, change = numbers[:8].tolist()
+    *k, change = numbers[: FIELDS + 1].tolist()
     assert groups == Step(*k).groups
     sums, product = reference.advance(C, z, X, Step(*k), change, Q)
     product = product if precise else product * (1 + 1e-4 * torch.sin(product))
@@ -97,13 +100,13 @@ def done(monkeypatch):
     return counts
 
 
-def instance(d=200, r=10, curvature=0.0):
+def instance(d=200, r=10, curvature=0.0, penalty=None):
     rng = np.random.default_rng([0, d, r])
     Y = np.where(rng.random((d, r)) < d**-0.5, rng.integers(1, 11, (d, r)), 0)
     M = torch.tensor(Y @ Y.T + rng.standard_normal((d, d)), dtype=torch.float32)
-    penalty = wp.penalties.ElasticNet(2.0, curvature) if curvature else wp.penalties.L1(2.0)
+    l1 = wp.penalties.ElasticNet(2.0, curvature) if curvature else wp.penalties.L1(2.0)
     ball = wp.spectral.NuclearBall((0.9 - curvature) * float(np.sum(Y * Y)))
-    return wp.Problem(wp.losses.Denoising(M), penalty, ball)
+    return wp.Problem(wp.losses.Denoising(M), penalty or l1, ball)
 
 
 def lent(C, arena, width, k, *, symmetric):
@@ -118,8 +121,9 @@ def run(problem, monkeypatch, *, on_device, **options):
 
 
 @pytest.mark.parametrize("curvature", [0.0, 0.05])
-def test_answers_are_those_of_the_plain_engine(done, monkeypatch, curvature):
-    problem = instance(curvature=curvature)
+@pytest.mark.parametrize("penalty", [None, wp.penalties.Box(-2.0, 60.0, 3.0)], ids=repr)
+def test_answers_are_those_of_the_plain_engine(done, monkeypatch, curvature, penalty):
+    problem = instance(curvature=curvature, penalty=penalty)
     there, here = (run(problem, monkeypatch, on_device=x, tol=1e-4) for x in (True, False))
     assert there.status is here.status is wp.Status.CERTIFIED
     assert there.solver == here.solver == "LeanSplitting"

@@ -9,7 +9,7 @@ from weakprox.errors import InputError, ShapeError
 from weakprox.linalg.lowrank import LowRank
 from weakprox.losses import Denoising
 from weakprox.passes import Step, reference, streamed
-from weakprox.penalties import L1, ElasticNet, GroupL2, SignedL1
+from weakprox.penalties import L1, Box, ElasticNet, GroupL2, SignedL1
 from weakprox.problem import Problem
 from weakprox.spectral import NuclearBall, NuclearNorm, TracePSD
 
@@ -41,6 +41,8 @@ TERMS = {
     "elastic": (ElasticNet(0.5, 0.3), NuclearBall),
     "rows": (GroupL2(0.5, "rows"), NuclearBall),
     "none": (None, NuclearBall),
+    "box": (Box(-1.0, 6.0, 1.0), NuclearBall),
+    "positive": (Box(0.1, np.inf, 0.3), NuclearBall),
     "norm": (L1(0.7), lambda tau: NuclearNorm(12.0)),
 }
 
@@ -82,10 +84,11 @@ def test_a_power_step_is_one_sweep(device):
 
 
 @on_devices
-def test_passes_agree_with_the_reference(device):
+@pytest.mark.parametrize("ends", [{}, {"low": -0.5, "high": 1.0}], ids=["zero", "bounds"])
+def test_passes_agree_with_the_reference(device, ends):
     M, _ = matrix()
     C = streaming(M, device).target / 2.0
-    z, rng, k = C.fresh(), np.random.default_rng(1), Step(0.7, 1.0, 0.1, 0.7, 0.3)
+    z, rng, k = C.fresh(), np.random.default_rng(1), Step(0.7, 1.0, 0.1, 0.7, 0.3, **ends)
     U, V = (np.linalg.qr(rng.standard_normal((n, 3)))[0] for n in M.shape)
     X, half, whole = LowRank(U, np.array([9.0, 5.0, 1.0]), V.T), M / 2.0, np.empty_like(M)
     here = LowRank(

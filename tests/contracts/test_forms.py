@@ -9,7 +9,7 @@ import torch
 import weakprox as wp
 from weakprox.losses import Denoising
 from weakprox.passes import SeparableForm, ValueForm
-from weakprox.penalties import L1, ElasticNet, GroupL2, SignedL1
+from weakprox.penalties import L1, Box, ElasticNet, GroupL2, SignedL1
 from weakprox.solvers import DavisYin, LeanSplitting
 from weakprox.spectral import NuclearBall, NuclearNorm, TracePSD
 
@@ -23,6 +23,11 @@ PENALTIES = {
     "l1 + rows": L1(0.2) + GroupL2(0.7),
     "signed + columns": SignedL1(0.1, 0.3, 0.05) + GroupL2(0.7, "columns"),
     "l1 + elastic net": L1(0.1) + ElasticNet(0.2, 0.05),
+    "box": Box(-0.8, 1.5, 0.6),
+    "positive": Box(0.3, np.inf, 0.3),
+    "negative": Box(-1.0, -0.5, 0.2),
+    "box + elastic net": Box(-1.0, 1.2, 0.4) + ElasticNet(0.0, 0.05),
+    "box + l1": Box(0.0, np.inf, 0.3) + L1(0.2),
 }
 GROUPED = [name for name in PENALTIES if "rows" in name or "columns" in name]
 SPECTRAL = ["ball", "norm", "psd"]
@@ -100,7 +105,7 @@ def test_a_large_lower_end_is_no_obstacle():
     assert found.certificate.lower_bound <= best.value <= found.value + best.gap
 
 
-@pytest.mark.parametrize("penalty", ["l1", "rows", "signed + columns"])
+@pytest.mark.parametrize("penalty", ["l1", "rows", "signed + columns", "box", "positive"])
 @pytest.mark.parametrize("spectral", ["ball", "norm"])
 def test_paths_are_walked_by_the_same_steps(penalty, spectral, monkeypatch):
     from weakprox.selection import path

@@ -106,6 +106,7 @@ def test_a_run_goes_on_from_a_file(tmp_path):
 FORMS = {
     "groups": (wp.penalties.GroupL2(1.0), wp.spectral.NuclearBall(TAU)),
     "signed": (wp.penalties.SignedL1(LAM, 2 * LAM), wp.spectral.NuclearBall(TAU)),
+    "box": (wp.penalties.Box(-0.1, 3.0, LAM), wp.spectral.NuclearBall(TAU)),
     "none": (None, wp.spectral.NuclearBall(TAU)),
 }
 

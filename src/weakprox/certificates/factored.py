@@ -65,11 +65,11 @@ class FactoredDual:
     def __post_init__(self) -> None:
         """Read z at once, since a `cached_property` blocks other runs in Python 3.11."""
         exact = self.found if self.found.exact else self.engine.in_float64(self.found)
-        k, form, eps = self.k, self.form, self.engine.eps
+        k, form, eps, shape = self.k, self.form, self.engine.eps, self.engine.z.shape
         values = form.prox(exact.s, k.gamma)
         kept = rounded_on_host(values[: self.rank], form.tau, self.engine.z)
         sums = self.engine.look(exact, values, k)
-        smooth, lost, halves = sums.value(k), sums.rounding(k, eps), sums.halves(k)
+        smooth, lost, halves = sums.value(k), sums.rounding(k, eps, shape), sums.halves(k)
         value = smooth + form.lam * float(kept.sum())
         point = self.engine.rounded(exact, kept)
         rounding = eps * abs(value) + lost
@@ -100,6 +100,7 @@ class FactoredDual:
         size += k.curvature * math.sqrt(sums.square) + k.reach(self.engine.z.shape)
         scale = smooth + sums.penalty + conjugate + size * math.sqrt(sums.square)
         scale += size * math.sqrt(sums.rest) / (k.beta + k.curvature)
+        scale += k.offset(self.engine.z.shape)  # of the conjugate of R, a part of `along`
         across = sums.across
         if math.isnan(across):
             # from the squares of U and V, and V'R; the vectors need not be orthogonal

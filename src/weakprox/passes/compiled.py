@@ -33,7 +33,8 @@ compiled = numba.njit(
 
 
 @compiled
-def _step_tile(C, old, z, X, numbers, sums):  # type: ignore[no-untyped-def]
+def _step_tile(C, old, z, X, numbers, ends, sums):  # type: ignore[no-untyped-def]
+    # `ends` is None if slopes begin at zero: the compiler then leaves the other branches out
     gamma, beta, curvature, above, below, change = numbers
     ahead, toward, steep = 2.0 - gamma * (beta + curvature), gamma * beta, 1.0 / gamma
     for i in range(C.shape[0]):
@@ -42,11 +43,17 @@ def _step_tile(C, old, z, X, numbers, sums):  # type: ignore[no-untyped-def]
         for j in range(C.shape[1]):
             c, at, x = c_row[j], old_row[j], x_row[j]
             t = ahead * x + toward * c - at
-            s = min(max(t * steep, -below), above)
+            if ends is None:
+                s = min(max(t * steep, -below), above)
+                price += max(above * x, -below * x)
+                along += s * x
+            else:
+                low, high = ends
+                s = min(max((t - min(max(t, low), high)) * steep, -below), above)
+                price += above * max(x - high, 0.0) + below * max(low - x, 0.0)
+                along += s * x - (high * max(s, 0.0) + low * min(s, 0.0))
             move = t - gamma * s - x
             distance += (x - c) * (x - c)
-            price += max(above * x, -below * x)
-            along += s * x
             rest += move * move
             z_row[j] = change * at + (1.0 - change) * x + move
         sums[i, 0], sums[i, 1], sums[i, 2] = distance, price, along
@@ -97,20 +104,26 @@ def _squares_tile(C, z, X, numbers, squares):  # type: ignore[no-untyped-def]
 
 
 @numba.njit(inline="always")
-def _look_part(c_row, z_row, x_row, cuts, numbers, start, length, part):  # type: ignore[no-untyped-def]
+def _look_part(c_row, z_row, x_row, cuts, numbers, ends, start, length, part):  # type: ignore[no-untyped-def]
     beta, curvature, above, below, ahead, toward, steep = numbers
     distance = price = along = across = rest = square = 0.0
     for j in range(length):
         c, at = np.float64(c_row[start + j]), np.float64(z_row[start + j])
         x = x_row[start + j]
         t = ahead * x + toward * c - at
-        y = min(max(t * steep, -below), above)
-        s = y + cuts[start + j] * (t * steep - y)
+        if ends is None:
+            y = min(max(t * steep, -below), above)
+            s = y + cuts[start + j] * (t * steep - y)
+            price += max(above * x, -below * x)
+            along += s * x
+        else:
+            low, high = ends
+            s = min(max((t - min(max(t, low), high)) * steep, -below), above)
+            price += above * max(x - high, 0.0) + below * max(low - x, 0.0)
+            along += s * x - (high * max(s, 0.0) + low * min(s, 0.0))
         w = (at - x) * steep
         q = beta * (x - c) + curvature * x + s + w
         distance += (x - c) * (x - c)
-        price += max(above * x, -below * x)
-        along += s * x
         across += w * x
         rest += q * q
         square += x * x
@@ -119,7 +132,7 @@ def _look_part(c_row, z_row, x_row, cuts, numbers, start, length, part):  # type
 
 
 @compiled
-def _look_tile(C, z, X, numbers, level, cuts, parts, sums):  # type: ignore[no-untyped-def]
+def _look_tile(C, z, X, numbers, ends, level, cuts, parts, sums):  # type: ignore[no-untyped-def]
     # A compiler sums CHAIN terms in vectors of the machine's width, or one by one; the parts
     # are summed pairwise. So the error has the same bound on every machine.
     gamma, beta, curvature, above, below = numbers
@@ -137,11 +150,11 @@ def _look_tile(C, z, X, numbers, level, cuts, parts, sums):  # type: ignore[no-u
             norm = np.sqrt(square)
             cuts[:] = level / norm if norm > level else 1.0
         for k in range(whole):
-            _look_part(c_row, z_row, x_row, cuts, numbers, k * CHAIN, CHAIN, parts[k])
+            _look_part(c_row, z_row, x_row, cuts, numbers, ends, k * CHAIN, CHAIN, parts[k])
         if whole < parts.shape[0]:
             start = whole * CHAIN
             left_over = C.shape[1] - start
-            _look_part(c_row, z_row, x_row, cuts, numbers, start, left_over, parts[whole])
+            _look_part(c_row, z_row, x_row, cuts, numbers, ends, start, left_over, parts[whole])
         count = parts.shape[0]
         while count > 1:
             half = (count + 1) // 2
@@ -154,16 +167,20 @@ def _look_tile(C, z, X, numbers, level, cuts, parts, sums):  # type: ignore[no-u
 
 
 @compiled
-def _first_tile(C, z, scale, above, below):  # type: ignore[no-untyped-def]
+def _first_tile(C, z, scale, above, below, ends):  # type: ignore[no-untyped-def]
     for i in range(C.shape[0]):
         c_row, z_row = C[i], z[i]
         for j in range(C.shape[1]):
             t = scale * c_row[j]
-            z_row[j] = t - min(max(t, -below), above)
+            if ends is None:
+                z_row[j] = t - min(max(t, -below), above)
+            else:
+                low, high = ends
+                z_row[j] = t - min(max(t - min(max(t, low), high), -below), above)
 
 
 @compiled
-def _advance(C, old, z, left, Vt, Q, B, numbers, sums, apart, low, high, rows):  # type: ignore[no-untyped-def]
+def _advance(C, old, z, left, Vt, Q, B, numbers, ends, sums, apart, low, high, rows):  # type: ignore[no-untyped-def]
     room = np.empty((rows, C.shape[1]), C.dtype)
     # separate arrays, since a loop that overwrites its input could not be vectorised
     fresh = np.empty((0 if apart else rows, C.shape[1]), z.dtype)
@@ -172,7 +189,7 @@ def _advance(C, old, z, left, Vt, Q, B, numbers, sums, apart, low, high, rows): 
         c, before, after, X = C[i:end], old[i:end], z[i:end], room[: end - i]
         made = after if apart else fresh[: end - i]
         np.dot(left[i:end], Vt, X)
-        _step_tile(c, before, made, X, numbers, sums[i:end])
+        _step_tile(c, before, made, X, numbers, ends, sums[i:end])
         if not apart:
             after[:] = made
         if Q.shape[1] > 0:
@@ -215,7 +232,7 @@ def _squares(C, z, left, Vt, numbers, squares, low, high, rows):  # type: ignore
 
 
 @compiled
-def _look(C, z, left, Vt, numbers, level, columns, sums, low, high, rows):  # type: ignore[no-untyped-def]
+def _look(C, z, left, Vt, numbers, ends, level, columns, sums, low, high, rows):  # type: ignore[no-untyped-def]
     room = np.empty((rows, C.shape[1]))
     parts = np.empty(((C.shape[1] + CHAIN - 1) // CHAIN, 6))
     cuts = columns.copy()
@@ -223,14 +240,14 @@ def _look(C, z, left, Vt, numbers, level, columns, sums, low, high, rows):  # ty
         end = min(i + rows, high)
         X = room[: end - i]
         np.dot(left[i:end], Vt, X)
-        _look_tile(C[i:end], z[i:end], X, numbers, level, cuts, parts, sums[:, i:end])
+        _look_tile(C[i:end], z[i:end], X, numbers, ends, level, cuts, parts, sums[:, i:end])
 
 
 @compiled
-def _first(C, z, Q, B, scale, above, below, low, high, rows):  # type: ignore[no-untyped-def]
+def _first(C, z, Q, B, scale, above, below, ends, low, high, rows):  # type: ignore[no-untyped-def]
     for i in range(low, high, rows):
         end = min(i + rows, high)
-        _first_tile(C[i:end], z[i:end], scale, above, below)
+        _first_tile(C[i:end], z[i:end], scale, above, below, ends)
         if Q.shape[1] > 0:
             np.dot(z[i:end], Q, B[i:end])
 
@@ -256,7 +273,7 @@ def first(C: Array, z: Array, k: Step, Q: Array | None = None) -> Array | None:
         return None if Q is None else quick_times(z, Q)
     block, B = _block(z, Q)
     scale, up, down = (z.dtype.type(k.gamma * x) for x in (k.beta, k.above, k.below))
-    _spread(z, _first, C, z, block, B, scale, up, down)
+    _spread(z, _first, C, z, block, B, scale, up, down, _ends(k, z.dtype.type))
     return None if Q is None else B
 
 
@@ -266,9 +283,14 @@ def look(C: Array, z: Array | None, X: LowRank, k: Step) -> Sums:
     left, Vt = _rows(X.U, float) * X.s, _rows(X.Vt, float)
     sums, numbers = np.empty((6, C.shape[0])), tuple(float(x) for x in k[:5])
     level, columns = _groups(C, z, left, Vt, k)
-    _spread(C, _look, C, at, left, Vt, numbers, level, columns, sums)
+    _spread(C, _look, C, at, left, Vt, numbers, _ends(k, float), level, columns, sums)
     # sum the rows pairwise
     return Sums._make([*map(float, sums.sum(axis=1)), group_norms(X, k)])
+
+
+def _ends(k: Step, kind: Callable[[float], Any]) -> tuple[Any, Any] | None:
+    """Where the slopes begin, as numbers of this type; None if that is zero."""
+    return (kind(k.low), kind(k.high)) if k.shifted else None
 
 
 def _groups(C: Array, z: Array | None, left: Array, Vt: Array, k: Step) -> tuple[float, Array]:
@@ -307,7 +329,8 @@ def advance_from(
         B = None if Q is None else quick_times(z, Q)
     else:
         block, B = _block(z, Q)
-        _spread(z, _advance, C, old, z, left, Vt, block, B, numbers, sums, apart)
+        ends = _ends(k, z.dtype.type)
+        _spread(z, _advance, C, old, z, left, Vt, block, B, numbers, ends, sums, apart)
     found = Sums._make([*map(float, sums.sum(axis=0)), square, group_norms(X, k)])
     return found, None if Q is None else B
 

@@ -24,6 +24,7 @@ PROGRAMS = 8192  # number that keeps the device busy until the end
 STRETCH = 512  # least number of columns per program
 WIDEST = 128  # widest block that fits next to its tiles
 WIDEST_LOOK = 256
+CUT = (1, 2)  # codes of groups of rows and of columns, as in `Step.groups`
 NARROW = 32  # widest block whose products within a kernel are faster than the library's
 # rows, columns, warps and stages: the fastest of at least eleven on an H200, d = 20,000; for
 # float64 of six, d = 8,000
@@ -43,7 +44,7 @@ def first(C: Array, z: Array, k: Step, Q: Array | None = None) -> Array | None:
     if k.grouped or (Q is not None and Q.shape[1] > WIDEST):
         reference.first(C, z, k) if k.grouped else first(C, z, k)
         return None if Q is None else times(z, Q)
-    return enqueue_first(C, z, _numbers(k, C), Q)
+    return enqueue_first(C, z, _numbers(k, C), Q, k.groups)
 
 
 def look(C: Array, z: Array | None, X: LowRank, k: Step) -> Sums:
@@ -65,10 +66,12 @@ def advance(
     return Sums._make([*out.tolist(), group_norms(X, k)]), B
 
 
-def enqueue_first(C: Array, z: Array, numbers: Array, Q: Array | None) -> Array | None:
-    """`first` without waiting, with its constants in an array on the device."""
+def enqueue_first(
+    C: Array, z: Array, numbers: Array, Q: Array | None, groups: int = 0
+) -> Array | None:
+    """`first` without waiting and without groups, its constants in an array on the device."""
     nothing = LowRank(C[:, :1], C[0, :1], C[:1])  # not read
-    return _pass(C, z, nothing, numbers, Q, begin=True, precise=False, groups=0)[1]
+    return _pass(C, z, nothing, numbers, Q, begin=True, precise=False, groups=groups)[1]
 
 
 def enqueue_look(
@@ -81,8 +84,8 @@ def enqueue_look(
     U, Vt, rank = _rows(X.U), X.Vt.contiguous(), int(X.s.shape[0])
     per, grid = _grid(m, n, rows, columns)
     out = torch.empty((grid[0] * grid[1], TERMS), device=C.device, dtype=torch.float64)
-    groups = 0 if z is None else groups
-    cuts = _cuts(C, z, X, numbers, groups, double=True) if groups else numbers
+    groups = 0 if z is None and groups in CUT else groups
+    cuts = _cuts(C, z, X, numbers, groups, double=True) if groups in CUT else numbers
     cuda_kernels.look_kernel[grid](
         C, C if z is None else z, U, X.s, Vt, numbers, cuts, out, m, n // unit, rank,
         U.stride(0), per, z is not None, groups, unit, _power(rank), rows, columns,
@@ -120,7 +123,7 @@ def _stored_advance(C: Array, z: Array, X: LowRank, numbers: Array, groups: int)
     n = int(C.shape[1])
     unit = _unit(n)
     rows, columns, warps, stages = MOVED
-    cuts = _cuts(C, z, X, numbers, groups, double=False) if groups else numbers
+    cuts = _cuts(C, z, X, numbers, groups, double=False) if groups in CUT else numbers
     left, found = X.U * X.s, []
     for part in row_blocks(C, z):
         point = left[part] @ X.Vt
@@ -191,7 +194,7 @@ def _pass(
     per, grid = _grid(m, n, rows, columns)
     B = torch.empty((grid[1], m, wide), device=C.device, dtype=C.dtype)
     out = torch.empty((grid[0] * grid[1], TERMS), device=C.device, dtype=torch.float64)
-    cuts = _cuts(C, z, X, numbers, groups, double=False) if groups else numbers
+    cuts = _cuts(C, z, X, numbers, groups, double=False) if groups in CUT else numbers
     cuda_kernels.advance_kernel[grid](
         C, z, U, X.s, Vt, block, B, numbers, cuts, out, m, n // unit, rank, width,
         U.stride(0), block.stride(0), per, begin, precise, groups, unit, _power(rank), wide,

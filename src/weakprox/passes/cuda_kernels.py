@@ -2,8 +2,8 @@
 
 A program processes a tile of rows along a stretch of columns, so that its sums and its rows of
 z Q stay in registers. `look`, on which proofs rest, computes in float64; the sums of `advance`
-are estimates in the type of the data. The length of a row is UNIT times an integer: the
-compiler loads several numbers at once only if it knows such a factor.
+are estimates in the type of the data. `groups` is the code of a `Step`. The length of a row is
+UNIT times an integer: the compiler loads several numbers at once only if it knows the factor.
 """
 
 from __future__ import annotations
@@ -15,7 +15,8 @@ TERMS = tl.constexpr(6)  # sums over entries, in the order of Sums
 
 
 # positions in an array of constants, in the order of Step
-GAMMA, BETA, CURVATURE, ABOVE, BELOW, CHANGE = (tl.constexpr(i) for i in (0, 1, 2, 3, 4, 7))
+GAMMA, BETA, CURVATURE, ABOVE, BELOW = (tl.constexpr(i) for i in range(5))
+LOW, HIGH, CHANGE = (tl.constexpr(i) for i in (7, 8, 9))
 
 
 @triton.jit
@@ -48,25 +49,59 @@ def _rounded_down(bound, kind: tl.constexpr):
 
 @triton.jit
 def _constants(numbers, kind: tl.constexpr):
-    """gamma, beta, the curvature, both limits of the dual point, and the change of gamma."""
+    """gamma, beta, the curvature, both slopes and where they begin, the change of gamma."""
     return (
         tl.load(numbers + GAMMA).to(kind),
         tl.load(numbers + BETA).to(kind),
         tl.load(numbers + CURVATURE).to(kind),
         tl.load(numbers + ABOVE).to(kind),
         tl.load(numbers + BELOW).to(kind),
+        tl.load(numbers + LOW).to(kind),
+        tl.load(numbers + HIGH).to(kind),
         tl.load(numbers + CHANGE).to(kind),
     )
 
 
 @triton.jit
+def _beyond(t, low, high, inside, groups: tl.constexpr):
+    """The part of t beyond where slopes begin, which is zero unless the code is 3.
+
+    It is zero for entries that only pad a tile: their t is.
+    """
+    if groups == 3:
+        t = tl.where(inside, t - tl.minimum(tl.maximum(t, low), high), 0.0)
+    return t
+
+
+@triton.jit
+def _price(x, above, below, low, high, inside, groups: tl.constexpr):
+    """The penalty of entries; zero for those that only pad a tile."""
+    if groups == 3:
+        found = above * tl.maximum(x - high, 0.0) + below * tl.maximum(low - x, 0.0)
+        found = tl.where(inside, found, 0.0)
+    else:
+        found = tl.maximum(above * x, -below * x)
+    return found
+
+
+@triton.jit
+def _along(pull, x, low, high, groups: tl.constexpr):
+    """s x - R*(s) of entries; zero where s is."""
+    found = pull * x
+    if groups == 3:
+        found -= pull * tl.where(pull > 0.0, high, low)
+    return found
+
+
+@triton.jit
 def _move(
-    X, c, z, gamma, beta, curvature, above, below, cuts, i, j, m, n, groups: tl.constexpr
-):
+    X, c, z, gamma, beta, curvature, above, below, low, high, cuts, inside, i, j, m, n,
+    groups: tl.constexpr,
+):  # fmt: skip
     """The dual point of a step and its move Y - X, as `reference.split`."""
     step = 1.0 / gamma
     t = (2.0 - gamma * (beta + curvature)) * X + gamma * beta * c - z
-    pull = _clip(t * step, below, above)
+    pull = _clip(_beyond(t, low, high, inside, groups) * step, below, above)
     if groups == 1:  # rows
         share = tl.load(cuts + i, mask=i < m, other=0.0).to(c.dtype)
         pull += share[:, None] * (t * step - pull)
@@ -101,13 +136,14 @@ def look_kernel(
     u = _factor(U, s, i, r, m, rank, row_u, tl.float64)
     gamma, beta = tl.load(numbers + GAMMA), tl.load(numbers + BETA)
     curvature = tl.load(numbers + CURVATURE)
-    high, low = tl.load(numbers + ABOVE), tl.load(numbers + BELOW)
+    up, down = tl.load(numbers + ABOVE), tl.load(numbers + BELOW)
+    low, high = tl.load(numbers + LOW), tl.load(numbers + HIGH)
     step = 1.0 / gamma
     weight = beta + curvature - step  # coefficient of X in the rest
     kind: tl.constexpr = C.dtype.element_ty
     ahead = (2.0 - gamma * (beta + curvature)).to(kind)
     toward, steep = (gamma * beta).to(kind), step.to(kind)
-    above, below = _rounded_down(high, kind), _rounded_down(low, kind)
+    above, below = _rounded_down(up, kind), _rounded_down(down, kind)
     distance = tl.zeros((BM, BN), tl.float64)
     price = tl.zeros((BM, BN), tl.float64)
     along = tl.zeros((BM, BN), tl.float64)
@@ -124,13 +160,17 @@ def look_kernel(
         c = near.to(tl.float64)
         far = X - c
         distance += far * far
-        # max(high X, -low X): the sign is read in float32, since float64 comparisons are slow
-        price += X * tl.where(X.to(tl.float32) > 0.0, high, -low)
+        if groups == 3:
+            price += _price(X, up, down, low, high, inside, groups)
+        else:
+            # max(up X, -down X): the sign is read in float32, as float64 comparisons are slow
+            price += X * tl.where(X.to(tl.float32) > 0.0, up, -down)
         if whole:
             at = tl.load(Z + base + j[None, :], mask=inside, other=0.0)
             # any s in the dual set is valid, so the precision of the data is enough
             t = ahead * X.to(kind) + toward * near - at
-            y = _clip(t * steep, below, above)
+            past = _beyond(t, low.to(kind), high.to(kind), inside, groups)
+            y = _clip(past * steep, below, above)
             pull = y.to(tl.float64)
             if groups == 1:  # rows
                 share = tl.load(cuts + i, mask=here, other=0.0)
@@ -139,7 +179,7 @@ def look_kernel(
                 share = tl.load(cuts + j, mask=j < n, other=0.0)
                 pull += share[None, :] * (t * steep - y).to(tl.float64)
             q = weight * X + pull + step * at.to(tl.float64) - beta * c
-            along += pull * X
+            along += _along(pull, X, low, high, groups)
             rest += q * q
     out += (tl.program_id(0) * tl.num_programs(1) + tl.program_id(1)) * TERMS
     tl.store(out, tl.sum(distance))
@@ -209,7 +249,7 @@ def advance_kernel(
     r, w = tl.arange(0, R), tl.arange(0, W)
     here = i < m
     kind: tl.constexpr = Z.dtype.element_ty
-    gamma, beta, curvature, above, below, change = _constants(numbers, kind)
+    gamma, beta, curvature, above, below, low, high, change = _constants(numbers, kind)
     if not begin:
         u = _factor(U, s, i, r, m, rank, row_u, kind)
     distance = tl.zeros((BM, BN), kind)
@@ -226,7 +266,8 @@ def advance_kernel(
         c = tl.load(C + base + j[None, :], mask=inside, other=0.0)
         if begin:
             t = gamma * beta * c
-            after = t - _clip(t, gamma * below, gamma * above)
+            far = _beyond(t, low, high, inside, groups)
+            after = t - _clip(far, gamma * below, gamma * above)
         else:
             known = (r < rank)[:, None] & (j < n)[None, :]
             v = tl.load(Vt + r[:, None] * n + j[None, :], mask=known, other=0.0)
@@ -236,12 +277,13 @@ def advance_kernel(
                 X = tl.dot(u, v, input_precision="tf32x3")
             z = tl.load(Z + base + j[None, :], mask=inside, other=0.0)
             pull, move = _move(
-                X, c, z, gamma, beta, curvature, above, below, cuts, i, j, m, n, groups
-            )
+                X, c, z, gamma, beta, curvature, above, below, low, high, cuts, inside,
+                i, j, m, n, groups,
+            )  # fmt: skip
             far = X - c
             distance += far * far
-            price += tl.maximum(above * X, -below * X)
-            along += pull * X
+            price += _price(X, above, below, low, high, inside, groups)
+            along += _along(pull, X, low, high, groups)
             rest += move * move
             after = change * z + (1.0 - change) * X + move
         tl.store(Z + base + j[None, :], after, mask=inside)
@@ -270,7 +312,7 @@ def moved_kernel(
     i = tl.program_id(0) * BM + tl.arange(0, BM)
     here = i < m
     kind: tl.constexpr = Z.dtype.element_ty
-    gamma, beta, curvature, above, below, change = _constants(numbers, kind)
+    gamma, beta, curvature, above, below, low, high, change = _constants(numbers, kind)
     distance = tl.zeros((BM, BN), kind)
     price = tl.zeros((BM, BN), kind)
     along = tl.zeros((BM, BN), kind)
@@ -286,12 +328,13 @@ def moved_kernel(
         z = tl.load(Z + at, mask=inside, other=0.0)
         x = tl.load(X + at, mask=inside, other=0.0)
         pull, move = _move(
-            x, c, z, gamma, beta, curvature, above, below, cuts, i, j, m, n, groups
-        )
+            x, c, z, gamma, beta, curvature, above, below, low, high, cuts, inside,
+            i, j, m, n, groups,
+        )  # fmt: skip
         far = x - c
         distance += far * far
-        price += tl.maximum(above * x, -below * x)
-        along += pull * x
+        price += _price(x, above, below, low, high, inside, groups)
+        along += _along(pull, x, low, high, groups)
         rest += move * move
         tl.store(Z + at, change * z + (1.0 - change) * x + move, mask=inside)
     _store_estimates(out, distance, price, along, rest * (step * step), 0.0)

@@ -123,7 +123,9 @@ class Queue:
 
     def _enqueue_begin(self) -> None:
         self._receive(numbers=True)
-        product = self.passes.enqueue_first(self.C, self.z, self._constants, self.V)
+        product = self.passes.enqueue_first(
+            self.C, self.z, self._constants, self.V, self.groups
+        )
         self._power(product.double())
         self._pivot.fill_(1.0)
 

@@ -41,25 +41,34 @@ Vector = np.ndarray[Any, np.dtype[np.float64]]
 
 @dataclass(frozen=True)
 class SeparableForm:
-    """R(X) = sum above x_+ + below x_- + rows |row| + columns |column| (Euclidean norms).
+    """R(X) = sum above (x - high)_+ + below (low - x)_+ + rows |row| + columns |column|.
 
-    The penalty's quadratic is not part of it but its `curvature`. The proximal map has a
-    closed form unless both rows and columns have a weight: entries are thresholded, groups
-    are scaled.
+    The norms are Euclidean, and low <= high are finite: a side without a bound has the slope
+    0. The penalty's quadratic is not part of it but its `curvature`. The proximal map has a
+    closed form unless there are two kinds of groups, or groups and bounds other than zero:
+    entries are thresholded, groups are scaled.
     """
 
     above: float = 0.0
     below: float = 0.0
     rows: float = 0.0
     columns: float = 0.0
+    low: float = 0.0
+    high: float = 0.0
 
-    def __add__(self, other: SeparableForm) -> SeparableForm:
-        """The form of a sum of penalties."""
+    def __add__(self, other: SeparableForm) -> SeparableForm | None:
+        """The form of a sum of penalties; None if slopes begin at different entries."""
+        both = (self, other)
+        highs, lows = {x.high for x in both if x.above}, {x.low for x in both if x.below}
+        ends = min(lows or highs or {0.0}), min(highs or lows or {0.0})
+        if len(highs) > 1 or len(lows) > 1 or ends[0] > ends[1]:
+            return None
         return SeparableForm(
             self.above + other.above,
             self.below + other.below,
             self.rows + other.rows,
             self.columns + other.columns,
+            *ends,
         )
 
 
@@ -73,6 +82,13 @@ class Step(NamedTuple):
     below: float
     rows: float = 0.0
     columns: float = 0.0
+    low: float = 0.0
+    high: float = 0.0
+
+    @property
+    def shifted(self) -> bool:
+        """Whether slopes begin elsewhere than at zero; then there are no groups."""
+        return bool(self.low or self.high)
 
     @property
     def grouped(self) -> bool:
@@ -81,8 +97,8 @@ class Step(NamedTuple):
 
     @property
     def groups(self) -> int:
-        """Code of the groups for kernels: 0 for none, 1 for rows, 2 for columns."""
-        return 1 if self.rows else 2 if self.columns else 0
+        """Code for kernels: 0 for entries, 1 and 2 for rows and columns, 3 if `shifted`."""
+        return 1 if self.rows else 2 if self.columns else 3 if self.shifted else 0
 
     @property
     def weight(self) -> float:
@@ -95,6 +111,11 @@ class Step(NamedTuple):
         entries = max(self.above, self.below) * math.sqrt(m * n)
         return entries + self.rows * math.sqrt(m) + self.columns * math.sqrt(n)
 
+    def offset(self, shape: Any) -> float:
+        """Bound on the sum of |s| times the sizes of the bounds where slopes begin."""
+        m, n = (int(size) for size in shape)
+        return max(self.above * abs(self.high), self.below * abs(self.low)) * m * n
+
 
 class Replayed:
     """A target z that is a function of C and of the moves that led to it."""
@@ -104,8 +125,8 @@ class Sums(NamedTuple):
     """Sums over all entries at X, in float64, with u = (z - X)/gamma."""
 
     distance: float  # (X - C)^2
-    price: float  # above x_+ + below x_-
-    along: float  # s X
+    price: float  # above (x - high)_+ + below (low - x)_+
+    along: float  # s X - R*(s), R*(s) = high s_+ - low s_-
     across: float  # u X; NaN if it is computed from the triplets of z instead
     rest: float  # (beta (X - C) + curvature X + s + u)^2, zero at a solution
     square: float  # X^2, from the factors
@@ -121,7 +142,7 @@ class Sums(NamedTuple):
         smooth = k.beta * self.distance + k.curvature * self.square
         return 0.5 * smooth + self.penalty
 
-    def rounding(self, k: Step, eps: float) -> float:
+    def rounding(self, k: Step, eps: float, shape: Any) -> float:
         """Bound on the increase of the value if each entry of X is rounded, eps the dtype's.
 
         It is zero in float64, the precision of these sums.
@@ -129,11 +150,15 @@ class Sums(NamedTuple):
         if eps <= DOUBLE:
             return 0.0
         slope = k.beta * math.sqrt(self.distance * self.square)
-        terms = slope + self.penalty + k.curvature * self.square
+        price = self.penalty
+        if k.shifted:  # entries may leave their bounds, whose sizes they have there
+            whole = k.reach(shape) * math.sqrt(self.square)
+            price = min(whole, price + (1.0 + eps) * k.offset(shape))
+        terms = slope + price + k.curvature * self.square
         return 0.5 * eps * (1.0 + eps) * terms + 0.125 * k.beta * eps * eps * self.square
 
     def halves(self, k: Step) -> tuple[float, float]:
-        """The two halves of the step's gap: R(X) - <s, X>, and that of the smooth part."""
+        """The two halves of the step's gap: R(X) + R*(s) - <s, X>, and the smooth part's."""
         near = max(0.0, self.penalty - self.along)
         return near, self.rest / (2 * (k.beta + k.curvature))
 
@@ -169,7 +194,8 @@ def target(C: Any, z: Any, X: Any, k: Step) -> Any:
 
 def thresholded(t: Any, k: Step, clip: Any) -> tuple[Any, Any]:
     """The dual point of the entrywise part of R at t, and the remainder of t."""
-    y = clip(t * (1.0 / k.gamma), -k.below, k.above)
+    beyond = t - clip(t, k.low, k.high) if k.shifted else t
+    y = clip(beyond * (1.0 / k.gamma), -k.below, k.above)
     return y, t - k.gamma * y
 
 
@@ -184,9 +210,10 @@ def split(C: Any, z: Any, X: Any, k: Step, clip: Any, cuts: Any = 0.0) -> tuple[
 def first(C: Array, z: Array, k: Step, Q: Array | None = None) -> Array | None:
     """Overwrite z by prox_{gamma R}(gamma beta C); return z Q if a block Q is given."""
     grouped, cuts = k.grouped, _column_cuts(C, z, None, k) if k.columns else None
+    shifted = k.shifted
     clip, room = namespace(z).clip, None
     for rows in row_blocks(C, z):
-        if isinstance(z, np.ndarray) and not grouped:
+        if isinstance(z, np.ndarray) and not (grouped or shifted):
             t = z[rows]
             room = SHARED.like(z, t.shape) if room is None else room
             np.multiply(C[rows], z.dtype.type(k.gamma * k.beta), out=t)
@@ -232,7 +259,7 @@ def _column_cuts(
 def look(C: Array, z: Array | None, X: LowRank, k: Step) -> Sums:
     """The sums at X in float64; without z, only those that depend on X alone."""
     found: list[Vector] = []
-    grouped, groups = k.grouped, group_norms(X, k)
+    plain, groups = not (k.grouped or k.shifted), group_norms(X, k)
     factors = LowRank(wide(X.U), wide(X.s), wide(X.Vt))
     left, right = factors.U * factors.s, factors.Vt
     cuts = None if z is None or not k.columns else _column_cuts(C, z, factors, k, exact=True)
@@ -240,7 +267,7 @@ def look(C: Array, z: Array | None, X: LowRank, k: Step) -> Sums:
     for rows in row_blocks(C, z):
         c = wide(C[rows])
         at = c if z is None else wide(z[rows])
-        if isinstance(c, np.ndarray) and not grouped:
+        if isinstance(c, np.ndarray) and plain:
             if room is None:  # the first block is the largest
                 room = SHARED.like(c, (4, *c.shape))
             parts = room[:, : c.shape[0]]
@@ -267,7 +294,7 @@ def advance(
     Also return z Q if a block Q is given. `change` is the factor by which gamma will change.
     """
     distance = price = along = rest = 0.0
-    grouped, groups = k.grouped, group_norms(X, k)
+    grouped, groups, shifted = k.grouped, group_norms(X, k), k.shifted
     columns = _column_cuts(C, z, X, k) if k.columns else None
     left, square, room = X.U * X.s, sqnorm(X.s), None
     # products with a file are computed here, so that it is not read again
@@ -285,12 +312,18 @@ def advance(
         move -= at
         scaled_into(point, 2.0 - k.gamma * (k.beta + k.curvature), s)
         move += s
-        scaled_into(move, 1.0 / k.gamma, s)
+        if shifted:
+            subtract(move, namespace(z).clip(move, k.low, k.high), s)
+            s *= 1.0 / k.gamma
+        else:
+            scaled_into(move, 1.0 / k.gamma, s)
         clip_into(s, -k.below, k.above)
         if grouped:
             after = move - k.gamma * s
             s += (_row_cuts(after, k) if columns is None else columns) * after / k.gamma
         along += rough_inner(s, point)
+        if shifted:
+            along -= _conjugate(s, k)
         s *= k.gamma
         move -= s
         move -= point
@@ -301,7 +334,7 @@ def advance(
         at += move
         if parts is not None:
             parts.append(at @ Q)
-        price += slopes(point, k.above, k.below)
+        price += _price(point, k) if shifted else slopes(point, k.above, k.below)
     found = Sums(distance, price, along, 0.0, rest / k.gamma**2, square, groups)
     if parts is not None:
         return found, np.concatenate(parts)
@@ -319,7 +352,23 @@ def _sums(C: Array, z: Array, X: Array, k: Step, cuts: Array | None) -> Vector:
     u, far = (z - X) / k.gamma, X - C
     rest = k.beta * far + k.curvature * X + s + u
     found = [total(term) for term in (far * far, s * X, u * X, rest * rest, X * X)]
-    return np.array([found[0], slopes(X, k.above, k.below), *found[1:]])
+    if k.shifted:
+        found[1] -= _conjugate(s, k)
+    price = _price(X, k) if k.shifted else slopes(X, k.above, k.below)
+    return np.array([found[0], price, *found[1:]])
+
+
+def _conjugate(s: Array, k: Step) -> float:
+    """R*(s) of the entrywise part of R, at its dual point s."""
+    clip = namespace(s).clip
+    return k.high * total(clip(s, 0.0, None)) + k.low * total(clip(s, None, 0.0))
+
+
+def _price(X: Array, k: Step) -> float:
+    """Sum of above (x - high)_+ + below (low - x)_+ over the entries."""
+    clip = namespace(X).clip
+    over, under = clip(X - k.high, 0.0, None), clip(k.low - X, 0.0, None)
+    return k.above * total(over) + k.below * total(under)
 
 
 def _sums_within(C: Any, z: Any, room: Any, k: Step) -> Vector:

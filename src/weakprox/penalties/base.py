@@ -159,13 +159,15 @@ class Sum(Combinable):
 
     @property
     def capabilities(self) -> protocols.PenaltyCapabilities:
-        """Those of all parts: forms and lower bounds add; the map is Dykstra's method."""
+        """Those of all parts: forms that fit and lower bounds add; the map is Dykstra's."""
         parts = [protocols.penalty_capabilities(part) for part in self.parts]
-        forms: list[Any] = [part.form for part in parts]
         infima: list[Any] = [part.infimum for part in parts]
         sizes = [part.size for part in parts if part.size is not None]
+        form: SeparableForm | None = SeparableForm()
+        for part in parts:
+            form = None if form is None or part.form is None else form + part.form
         return protocols.PenaltyCapabilities(
-            form=None if None in forms else sum(forms, SeparableForm()),
+            form=form,
             proximal=self.proximal,
             infimum=None if None in infima else sum(infima, 0.0),
             in_unit=self.in_unit if all(part.in_unit for part in parts) else None,

@@ -12,6 +12,7 @@ from weakprox.arguments import nonnegative
 from weakprox.errors import InputError, ShapeError
 from weakprox.linalg import arrays
 from weakprox.linalg.arrays import Array, like, namespace, scaled, total, wide
+from weakprox.passes import SeparableForm
 from weakprox.penalties.base import Combinable, check_broadcast, digest, entrywise
 from weakprox.protocols import Geometry, PenaltyCapabilities, Smoothability
 
@@ -34,8 +35,9 @@ class Box(Combinable):
     Parameters
     ----------
     low, high : float or array that broadcasts to the shape of X
-        The bounds; -inf and inf for none. Equal bounds fix entries: with low = high = 0 at
-        some entries and infinite bounds elsewhere, those entries are zero.
+        The bounds; -inf and inf for none. The fast passes over tiles (`LeanSplitting`) need
+        one number for each bound; `DavisYin` takes arrays. Equal bounds fix entries: with
+        low = high = 0 at some entries and infinite bounds elsewhere, those entries are zero.
     slope : float, optional
         The slope s outside of the bounds, at least 0. By default the bounds are a constraint,
         inf, and a `Problem` finds the slope. For that it needs a nuclear norm, or a ball and
@@ -99,8 +101,18 @@ class Box(Combinable):
 
     @property
     def capabilities(self) -> PenaltyCapabilities:
-        """Zero is a lower bound. There is no form for the fast passes."""
-        return PenaltyCapabilities(infimum=0.0, in_unit=self.in_unit)
+        """A separable form if each bound is one number, with 0 as a lower bound."""
+        return PenaltyCapabilities(form=self._form, infimum=0.0, in_unit=self.in_unit)
+
+    @property
+    def _form(self) -> SeparableForm | None:
+        """The slopes and finite bounds; a side without a bound has the slope 0."""
+        if self.constrains or self.low.size > 1 or self.high.size > 1:
+            return None
+        low, high = self.low.item(), self.high.item()
+        above, below = (self.slope if math.isfinite(end) else 0.0 for end in (high, low))
+        ends = [end for end in (low, high) if math.isfinite(end)] or [0.0]
+        return SeparableForm(above, below, low=ends[0], high=ends[-1])
 
     def in_unit(self, unit: float) -> Box:
         """R/unit^2 of X/unit."""

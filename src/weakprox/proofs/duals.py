@@ -139,6 +139,8 @@ def _of_target(dual: Target, penalty: Any, shape: tuple[int, int]) -> list[Rows]
 
     def entries(a: int, b: int) -> Any:
         t = steep(a, b)
+        if k.shifted:
+            t -= np.clip(t, k.low / k.gamma, k.high / k.gamma)
         return np.clip(t, -k.below, k.above, out=t)
 
     parts = parts_of(penalty)

@@ -147,6 +147,8 @@ def what_was_estimated(problem: Problem | None) -> str:
     kinds = ["low-rank"]
     for part in () if problem is None else _parts(problem):
         form = penalty_capabilities(part).form or SeparableForm()
+        if isinstance(part, penalties.Box):
+            continue  # entries at bounds are not zeros
         if form.above + form.below > 0.0 or (isinstance(part, penalties.L1) and part.lam > 0.0):
             kinds.append("sparse")
         kinds += [f"{side[:-1]}-sparse" for side in ("rows", "columns") if getattr(form, side)]

@@ -218,7 +218,9 @@ class LeanSplitting(GapDriven):
     """Splitting with X in factors, for squared distances with separable penalties.
 
     R is a sum of `L1`, `SignedL1`, `ElasticNet` and `GroupL2` of rows or of columns, or zero;
-    h is `NuclearBall`, `NuclearNorm` or `TracePSD` (the latter without groups). It is the
+    or a `Box` with one number for each bound, beside penalties whose slopes begin at the same
+    numbers and beside squares. `L1` with weights and other sums need `DavisYin`. h is
+    `NuclearBall`, `NuclearNorm` or `TracePSD` (the latter without groups). It is the
     default on CUDA devices, for large arrays, and if the arrays of `DavisYin` do not fit.
 
     Parameters

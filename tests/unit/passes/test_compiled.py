@@ -21,6 +21,10 @@ STEPS = [
     Step(0.8, 1.0, 0.1, above=0.3, below=0.1, rows=1.4),
     Step(1.2, 0.9, 0.0, above=0.2, below=0.3, columns=1.7),
     Step(1.0, 1.0, 0.0, above=0.0, below=0.0, rows=2.5),
+    Step(0.9, 1.0, 0.2, above=0.8, below=0.5, low=-0.3, high=0.4),
+    Step(1.1, 0.9, 0.0, above=2.0, below=1.5, low=0.2, high=0.7),
+    Step(1.0, 1.0, 0.0, above=40.0, below=40.0, low=-0.5, high=0.5),
+    Step(0.6, 1.0, 0.0, above=0.0, below=3.0, low=-0.4, high=-0.4),
 ]
 SHAPES = [(37, 23, 3, 4), (1, 7, 1, 1), (9, 1, 1, 1), (213, 1000, 17, 33)]
 

@@ -20,6 +20,10 @@ STEPS = [
     Step(0.8, 1.0, 0.1, above=0.3, below=0.1, rows=1.4),
     Step(1.2, 0.9, 0.0, above=0.2, below=0.3, columns=1.7),
     Step(1.0, 1.0, 0.0, above=0.0, below=0.0, rows=2.5),
+    Step(0.9, 1.0, 0.2, above=0.8, below=0.5, low=-0.3, high=0.4),
+    Step(1.1, 0.9, 0.0, above=2.0, below=1.5, low=0.2, high=0.7),
+    Step(1.0, 1.0, 0.0, above=40.0, below=40.0, low=-0.5, high=0.5),
+    Step(0.6, 1.0, 0.0, above=0.0, below=3.0, low=-0.4, high=-0.4),
 ]
 
 
@@ -34,7 +38,8 @@ def dense(C, z, X, k):
     """Sums and the next target by formulas on whole matrices, in float64."""
     C, z, X = (np.asarray(x, dtype=float) for x in (C, z, X))
     t = 2 * X - z - k.gamma * (k.beta * (X - C) + k.curvature * X)
-    Y = np.maximum(t - k.gamma * k.above, 0.0) - np.maximum(-t - k.gamma * k.below, 0.0)
+    over, under = t - k.high - k.gamma * k.above, k.low - t - k.gamma * k.below
+    Y = np.clip(t, k.low, k.high) + np.maximum(over, 0.0) - np.maximum(under, 0.0)
     groups = 0.0
     for axis, weight in ((1, k.rows), (0, k.columns)):
         if weight:
@@ -45,8 +50,8 @@ def dense(C, z, X, k):
     rest = (X - Y) / k.gamma
     return Sums(
         np.sum((X - C) ** 2),
-        k.above * np.maximum(X, 0.0).sum() + k.below * np.maximum(-X, 0.0).sum(),
-        np.sum(s * X),
+        (k.above * np.maximum(X - k.high, 0.0) + k.below * np.maximum(k.low - X, 0.0)).sum(),
+        np.sum(s * (X - np.where(s > 0.0, k.high, k.low))),
         np.sum(u * X),
         np.sum(rest**2),
         np.sum(X**2),

@@ -1,0 +1,187 @@
+"""Lower bounds of factored steps with bounds on entries, against the optimum."""
+
+import cvxpy as cp
+import numpy as np
+import pytest
+
+import weakprox as wp
+from weakprox.certificates.factored import FactoredDual
+from weakprox.losses import Denoising
+from weakprox.passes import SeparableForm, reference
+from weakprox.passes.engine import Engine
+from weakprox.penalties import L1, Box, ElasticNet, GroupL2, SignedL1
+from weakprox.protocols import PenaltyCapabilities
+from weakprox.solvers import DavisYin, LeanSplitting
+from weakprox.spectral import NuclearBall, NuclearNorm, TracePSD
+
+SHAPE = (5, 4)
+
+
+def drawn(rng, kind):
+    """A random problem, and its optimum by an interior-point method."""
+    m, d = (4, 4) if kind == "cone" else SHAPE
+    C = rng.uniform(0.5, 3.0) * rng.standard_normal((m, d)) + rng.choice([-2.0, 0.0, 2.0])
+    C = C + C.T if kind == "cone" else C
+    low, high = np.sort(rng.uniform(-2.0, 2.0, 2))
+    low, high = ((low, high), (low, np.inf), (-np.inf, high), (low, low))[rng.integers(4)]
+    slope, lam2 = rng.uniform(0.1, 5.0), rng.choice([0.0, 0.3])
+    size = rng.uniform(0.5, 6.0)
+    C = C.astype([np.float64, np.float32][rng.integers(2)])
+    h = {"ball": NuclearBall, "norm": NuclearNorm, "cone": TracePSD}[kind](size)
+    problem = wp.Problem(Denoising(C), Box(low, high, slope) + ElasticNet(0.0, lam2), h)
+    X = cp.Variable((m, d), symmetric=kind == "cone")
+    f = 0.5 * cp.sum_squares(X - C.astype(float)) + lam2 * cp.sum_squares(X)
+    if np.isfinite(high):
+        f += slope * cp.sum(cp.pos(X - high))
+    if np.isfinite(low):
+        f += slope * cp.sum(cp.pos(low - X))
+    limits = []
+    if kind == "norm":
+        f += size * cp.normNuc(X)
+    else:
+        limits = [cp.normNuc(X) <= size] if kind == "ball" else [X >> 0, cp.trace(X) <= size]
+    return problem, cp.Problem(cp.Minimize(f), limits).solve(solver="CLARABEL")
+
+
+@pytest.mark.portable
+@pytest.mark.parametrize("kind", ["ball", "norm", "cone"])
+def test_bounds_never_exceed_the_optimum(kind):
+    rng, closest = np.random.default_rng([7, len(kind), ord(kind[0])]), []
+    for _ in range(40):
+        problem, best = drawn(rng, kind)
+        room, form = 1e-6 * (1.0 + abs(best)), problem.values_form
+        C, n = problem.centre(), problem.shape[1]
+        gaps = []
+        for _ in range(4):
+            step = problem.entrywise(rng.uniform(0.3, 1.5) / (1.0 + problem.penalty.curvature))
+            z = np.empty_like(C)
+            reference.first(C, z, step)
+            if kind == "cone":
+                z = 0.5 * (z + z.T)
+            z += (rng.choice([0.0, 0.1, 3.0]) * np.eye(*C.shape)).astype(C.dtype)
+            engine = Engine(C, z, symmetric=kind == "cone")
+            for _ in range(int(rng.choice([0, 5, 60]))):
+                found = engine.ritz(np.eye(n, dtype=C.dtype))
+                values = form.prox(found.s, step.gamma)
+                engine._passes.advance(C, z, engine.rounded(found, values), step, 1.0)
+            found = engine.ritz(np.eye(n, dtype=C.dtype)).leading(int(rng.integers(1, n + 1)))
+            dual = FactoredDual(engine, found, step, form)
+            bound, _ = dual.bound(rng)
+            assert bound <= best + room
+            assert dual.value + dual.rounding >= best - room
+            assert dual.sums.halves(step)[0] >= 0.0
+            gaps.append((best - bound) / (1.0 + abs(best)))
+        closest.append(min(gaps))
+    assert np.median(closest) <= 1e-3  # not merely weak
+
+
+@pytest.mark.parametrize("kind", ["ball", "norm", "cone"])
+def test_runs_prove_no_more_than_the_optimum(kind):
+    rng = np.random.default_rng([8, len(kind), ord(kind[0])])
+    for _ in range(10):
+        problem, best = drawn(rng, kind)
+        assert LeanSplitting.applies(problem)
+        result = wp.minimize(problem, LeanSplitting(), tol=1e-4, progress=False, proof=True)
+        room = 1e-6 * (1.0 + abs(best))
+        assert result.certificate.lower_bound <= best + room
+        assert result.value >= best - room
+        assert wp.verify(result.proof, problem)
+
+
+def test_rounding_of_entries_near_their_bounds_is_allowed_for():
+    """Entries at a bound have no price, but rounding may give them one."""
+    x = 1.0 + 2.0**-24 + 2.0**-40  # rounded up by about half an eps
+    X, moved = np.full((30, 20), x), float(np.float32(x)) - x
+    low_rank = wp.LowRank(np.ones((30, 1)), np.ones(1), X[:1].copy())
+    problem = wp.Problem(Denoising(X), Box(-np.inf, x, 1e3), NuclearBall(1e3))
+    step, eps = problem.entrywise(), float(np.finfo(np.float32).eps)
+    sums = reference.look(X, None, low_rank, step)
+    assert sums.value(step) == 0.0
+    lost = X.size * (1e3 * moved + 0.5 * moved**2)
+    assert lost <= sums.rounding(step, eps, X.shape) <= 1.1 * lost
+
+
+def low_rank_data(shape=(70, 50), dtype=float):
+    """Entries between 1 and 5, of rank 2, and noise."""
+    rng = np.random.default_rng(4)
+    A, B = rng.uniform(0.1, 0.9, shape[0]), 1.0 + 4.0 * rng.random((2, shape[1]))
+    M = np.outer(A, B[0]) + np.outer(1.0 - A, B[1])
+    return (M + 0.3 * rng.standard_normal(shape)).astype(dtype)
+
+
+@pytest.mark.parametrize("box", [Box(1.5, 4.0, 0.5), Box(-np.inf, 4.0, 0.5)], ids=repr)
+def test_resumed_runs_have_the_same_bits(box, tmp_path):
+    given = wp.Problem(Denoising(low_rank_data()), box, NuclearBall(150.0))
+    options = {"tol": 1e-9, "progress": False, "checkpoint": tmp_path / "c"}
+    whole = wp.minimize(given, LeanSplitting(), tol=1e-9, progress=False, max_svds=60)
+    wp.minimize(given, LeanSplitting(), max_svds=20, checkpoint_every=0.0, **options)
+    rest = wp.minimize(given, LeanSplitting(), max_svds=60, resume=True, **options)
+    np.testing.assert_array_equal(whole.X, rest.X)
+    assert whole.certificate.lower_bound == rest.certificate.lower_bound
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_bounds_without_a_slope_run_in_factors(dtype):
+    given = wp.Problem(Denoising(low_rank_data(dtype=dtype)), Box(0.5, 6.0), NuclearNorm(8.0))
+    assert given.entrywise().shifted
+    found = wp.minimize(given, LeanSplitting(), tol=1e-3, progress=False, proof=True)
+    best = wp.minimize(given, DavisYin(), tol=1e-6, progress=False)
+    assert found.solver == "LeanSplitting"
+    assert found.certified
+    assert found.certificate.lower_bound <= best.value + 1e-6 * abs(best.value)
+    assert wp.verify(found.proof, given)
+
+
+@pytest.mark.parametrize(
+    ("penalty", "form"),
+    [
+        (Box(0.2, 1.0, 2.0), SeparableForm(2.0, 2.0, low=0.2, high=1.0)),
+        (Box(0.2, np.inf, 2.0), SeparableForm(0.0, 2.0, low=0.2, high=0.2)),
+        (Box(-np.inf, -3.0, 2.0), SeparableForm(2.0, 0.0, low=-3.0, high=-3.0)),
+        (Box(-np.inf, np.inf, 2.0), SeparableForm()),
+        (Box(0.0, np.inf, 2.0) + L1(1.0), SeparableForm(1.0, 3.0)),
+        (Box(0.2, np.inf, 2.0) + Box(-np.inf, 1.0, 3.0), SeparableForm(3.0, 2.0, 0, 0, 0.2, 1)),
+        (ElasticNet(0.0, 1.0) + Box(0.2, 1.0, 2.0), SeparableForm(2.0, 2.0, low=0.2, high=1.0)),
+        (Box(0.0, np.inf, 2.0) + GroupL2(1.0), SeparableForm(0.0, 2.0, rows=1.0)),
+        (Box(0.2, 1.0, 2.0) + L1(1.0), None),
+        (Box(1.0, np.inf, 2.0) + Box(-np.inf, 0.5, 3.0), None),
+        (Box(0.2, 1.0, 2.0) + Box(0.1, 1.0, 2.0) + SignedL1(0.0, 0.0), None),
+        (Box(np.zeros((1, 4)), 1.0, 2.0), None),
+        (Box(0.2, 1.0), None),
+    ],
+    ids=repr,
+)
+def test_forms_of_boxes(penalty, form):
+    assert penalty.capabilities.form == form
+
+
+class Declaring(L1):
+    """A penalty of the user's with another form."""
+
+    @property
+    def capabilities(self):
+        return PenaltyCapabilities(form=self.told)
+
+
+@pytest.mark.parametrize(
+    "form",
+    [
+        SeparableForm(1.0, 1.0, rows=1.0, columns=1.0),
+        SeparableForm(1.0, 1.0, rows=1.0, low=0.1, high=0.2),
+        SeparableForm(1.0, 1.0, low=-np.inf),
+        SeparableForm(1.0, 1.0, high=np.nan),
+        SeparableForm(1.0, 1.0, low=0.5, high=0.2),
+    ],
+)
+def test_forms_without_a_closed_map(form):
+    for told, applies in ((form, False), (SeparableForm(1.0, 1.0, low=0.1, high=0.2), True)):
+        Declaring.told = told
+        given = wp.Problem(Denoising(np.eye(4)), Declaring(1.0), NuclearNorm(1.0))
+        assert (given.entrywise() is not None) is applies
+
+
+def test_boxes_beside_groups_need_another_method():
+    M = low_rank_data((12, 9))
+    given = wp.Problem(Denoising(M), Box(0.2, 1.0, 2.0) + GroupL2(0.1), NuclearNorm(1.0))
+    assert not LeanSplitting.applies(given)
+    assert wp.minimize(given, tol=1e-3, progress=False).certified
