@@ -27,7 +27,7 @@ STEPS = [
     Step(0.8, 1.0, 0.1, above=0.3, below=0.9),
     Step(0.8, 1.0, 0.1, above=0.3, below=0.1, rows=1.4),
     Step(1.2, 0.9, 0.0, above=0.2, below=0.3, columns=1.7),
-    Step(0.9, 1.0, 0.2, above=0.8, below=0.5, low=-0.3, high=0.4),
+    Step(0.7, 1.0, 0.2, above=0.8, below=0.5, low=-0.3, high=0.6),
     Step(1.1, 0.9, 0.0, above=2.0, below=1.5, low=0.2, high=0.7),
 ]
 SHAPES = [(1, 1), (3, 700), (37, 23), (129, 65)]
