@@ -21,7 +21,7 @@ from weakprox.linalg.tiled import Factored
 from weakprox.losses.cells import Cells
 from weakprox.losses.empirical import Empirical
 from weakprox.losses.observed import Observed
-from weakprox.passes import SeparableForm, Step, Sums, ValueForm, passes_for
+from weakprox.passes import Step, Sums, ValueForm, passes_for
 from weakprox.penalties import Zero
 from weakprox.penalties.fixed import without_constraints
 from weakprox.protocols import Batch, Loss, Penalty, SpectralTerm
