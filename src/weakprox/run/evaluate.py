@@ -87,26 +87,29 @@ def _accuracy(
     if not tol or not math.isfinite(value):
         return eps
     floor = _rounding(problem)
-    if abs(value) <= floor and floor > 0.0:
-        return floor
+    floor = floor if abs(value) <= floor else 0.0
     if X is None or X == 0.0:
-        return tol * abs(value)
+        return max(floor, tol * abs(value))
     half = 0.5 * problem.loss.smoothness
     form = problem.of_spectral.form
     longest = math.inf if form is None else form.tau
     if longest == math.inf:
         longest = problem.radius(value)
     if SMALL * half * longest * longest <= abs(value):  # infinite if it overflows
-        return tol * abs(value)
-    return tol * max(abs(value), SMALL * half * (X if isinstance(X, float) else X.sqnorm))
+        return max(floor, tol * abs(value))
+    size = X if isinstance(X, float) else X.sqnorm
+    return max(floor, tol * max(abs(value), SMALL * half * size))
 
 
 def _rounding(problem: Problem) -> float:
     """Bound on G if all residuals of intercepts are rounding errors; 0 without intercepts."""
-    data, size = problem.observed, problem.of_loss.size
+    of_loss = problem.of_loss
+    data = None if of_loss.observed is None else of_loss.observed()
+    size = of_loss.size
     if data is None or size is None or data.intercepts == "none" or not data.smoothness:
         return 0.0
-    return 0.5 * data.smoothness * data.size * (RESIDUAL * DOUBLE * size()) ** 2
+    bound: float = 0.5 * data.smoothness * data.size * (RESIDUAL * DOUBLE * size()) ** 2
+    return bound
 
 
 def _diverged(problem: Problem, value: float) -> bool:
@@ -348,8 +351,10 @@ def finish(state: State, status: Status) -> Result:
     if doubled:
         answer = rounded(answer, fixed.reference, problem.spectral)
     dual = None if state.latest is None else state.latest.dual
-    factored = dual if isinstance(dual, FactoredDual) else None
-    if factored is not None:
+    known = None
+    if isinstance(dual, FactoredDual):
+        large = math.prod(problem.shape) >= COMPILED_FROM
+        known = dual.smooth_at(answer) if large else None
         dual = None  # its array may have changed since
     state = replace(state, latest=None)  # frees its iterate: room for the proof
     aim = settings.eps, settings.tol
@@ -357,7 +362,7 @@ def finish(state: State, status: Status) -> Result:
         certificate = _sampled_certificate(state, status, answer, dual, own)
         eps = _accuracy(problem, *aim, certificate.value, answer)
     else:
-        value, rounding = measured(state, answer, factored)
+        value, rounding = measured(state, answer, known)
         eps = _accuracy(problem, *aim, value, answer)
         if settings.tol and eps > settings.tol * abs(value) and _diverged(problem, value):
             eps = settings.tol * abs(value)  # the size of such a point means nothing
@@ -523,13 +528,13 @@ def _fresh(state: State, status: Status) -> list[tuple[Any, int]]:
 
 
 def measured(
-    state: State, answer: LowRank, dual: FactoredDual | None = None
+    state: State, answer: LowRank, known: tuple[float, float] | None = None
 ) -> tuple[float, float]:
     """Return f at the X that is returned, and a bound on what rounding may add to it.
 
-    If the last proof's dual point has sums over the data at this very X, they take the place
-    of another pass, but not of the terms' own methods. The problem may be in float64 though
-    the answer is in float32, if the run changed to it.
+    `known` are G + R and its rounding error from a pass over the data at this very X. It takes
+    the place of another pass, but not of the terms' own methods. The problem may be in float64
+    though the answer is in float32, if the run changed to it.
     """
     problem, batch, short = state.problem, state.batch, answer.s.dtype.itemsize == 4
     h, rough = problem.spectral.value(answer), 0.0
@@ -553,7 +558,6 @@ def measured(
         step = None  # bounds on what rounding costs at steep slopes are wide
     if step is not None:
         # X is too large to store, or these sums in float64 save a copy of the data
-        known = None if dual is None else dual.smooth_at(answer)
         if known is None:
             C = contiguous(problem.centre())
             sums = passes_for(C).look(C, None, answer, step)

@@ -71,3 +71,30 @@ def test_the_accuracy_at_an_optimum_of_zero_is_relative_to_the_size_of_the_solut
     assert result.value == 0.0
     assert result.status is wp.Status.CERTIFIED
     assert result.eps == pytest.approx(tol * 1e-5 * 0.5 * x * x, rel=1e-9, abs=0.0)
+
+
+def few_of(M):
+    rng = np.random.default_rng(0)
+    rows, columns = np.nonzero(rng.random(M.shape) < 0.6)
+    return rows, columns, M[rows, columns], M.shape
+
+
+@pytest.mark.parametrize("intercepts", ["rows", "both"])
+def test_an_exact_fit_by_x_is_certified_relative_to_its_size(intercepts):
+    """Rounding errors of intercepts do not replace the accuracy; they only limit it."""
+    rng = np.random.default_rng(0)
+    M = rng.standard_normal((60, 2)) @ rng.standard_normal((2, 50))
+    loss = wp.losses.Completion(*few_of(M), intercepts=intercepts)
+    result = wp.minimize(wp.Problem(loss, None, NuclearBall(1000.0)))
+    assert result.status is wp.Status.CERTIFIED
+    assert result.eps > 1e-9
+
+
+@pytest.mark.parametrize("h", [NuclearNorm(1.0), NuclearBall(10.0)], ids=repr)
+def test_an_exact_fit_by_intercepts_is_certified_also_with_a_penalty(h):
+    rng = np.random.default_rng(0)
+    M = 1e3 * (rng.standard_normal((60, 1)) + rng.standard_normal(50))
+    loss = wp.losses.Completion(*few_of(M), intercepts="both")
+    result = wp.minimize(wp.Problem(loss, L1(0.1), h))
+    assert result.status is wp.Status.CERTIFIED
+    assert result.counts.svds <= 4
