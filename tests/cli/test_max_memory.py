@@ -1,6 +1,7 @@
 """Budgets, estimates and zarr folders on the command line."""
 
 import json
+import os
 import subprocess
 import sys
 
@@ -30,7 +31,9 @@ def noisy(m, d):
 def process(*words):
     """What a command prints, and the most memory it held."""
     command = [sys.executable, "-c", CHILD, *(str(word) for word in words)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    # whether passes are compiled must not change between two commands: numba takes memory
+    plain = {**os.environ, "WEAKPROX_COMPILE": "never"}
+    done = subprocess.run(command, capture_output=True, text=True, check=False, env=plain)
     return done.stdout, int(done.stderr.split("PEAK")[1])
 
 
