@@ -99,6 +99,7 @@ class Problem:
             self.infimum = float(self.of_loss.infimum + self.of_penalty.infimum)
         # observations, if f is a loss of some entries of X and h a function of its values
         offered, free = self.of_loss.observed, isinstance(self.penalty, Zero)
+        self.penalised: bool = not free
         values = self.of_spectral.form
         self.observed: Observed | None = None
         if offered is not None and free and _own(self.loss) and valued and values is not None:

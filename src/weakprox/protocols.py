@@ -21,6 +21,7 @@ from weakprox.passes import SeparableForm, ValueForm
 Batch: TypeAlias = Any  # samples of a loss, opaque to everything but the loss that drew them
 Dual: TypeAlias = Any  # a dual point y of a penalty: an array, or a tuple of arrays for a sum
 Geometry = Literal["paper", "euclidean"]
+LossProx: TypeAlias = Callable[[Array, float], Array]  # (A, weight) to a proximal point of G
 
 
 @dataclass(frozen=True)
@@ -42,6 +43,8 @@ class LossCapabilities:
     merged: Callable[[Any], Batch] | None = None  # `merged(batches)`: several batches as one
     # `furthest(X, batch, gradient)`: largest distance of one sample's gradient, or a bound
     furthest: Callable[[Array, Batch, Array], float] | None = None
+    # `prox()` prepares the map (A, weight) to the minimiser of G(X) + weight/2 |X - A|^2
+    prox: Callable[[], LossProx] | None = None
     infimum: float | None = None  # lower bound on G, for proofs without strong convexity
     # `smoothness_at(X)`: largest curvature at X, if `smoothness` is a typical one and no bound
     smoothness_at: Callable[[Array], float] | None = None

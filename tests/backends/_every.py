@@ -79,6 +79,13 @@ SOLVERS = {
     ),
     "DavisYin": (solvers.DavisYin(), _plain, {"tol": 1e-4}),
     "Extragradient": (solvers.Extragradient(), _plain, {"tol": 1e-3}),
+    "ADMM": (
+        solvers.ADMM(),
+        lambda b: wp.Problem(
+            Denoising(b.array(M), loss=wp.losses.Huber(1.0)), L1(0.1), NuclearBall(2.0)
+        ),
+        {"tol": 1e-3},
+    ),
     "DualAscent": (
         solvers.DualAscent(),
         lambda b: wp.Problem(Denoising(b.array(M)), max_affine(b), NuclearBall(2.0)),

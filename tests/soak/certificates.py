@@ -27,6 +27,7 @@ from soak.instances import Instance, instance
 import weakprox as wp
 from weakprox.errors import InputError
 from weakprox.solvers import (
+    ADMM,
     FISTA,
     HCGM,
     SCG,
@@ -56,6 +57,8 @@ def solvers(rng: np.random.Generator, case: Instance) -> list[tuple[Any, dict[st
     cap = int(rng.integers(1, min(problem.shape) + 1))
     size = abs(case.best) or case.scale or case.size**2
     deterministic: list[Any] = [None, DavisYin(), DavisYin(rank=cap)]
+    if ADMM.applies(problem):
+        deterministic += [ADMM(), ADMM(rank=cap)]
     if DualAscent.applies(problem):
         deterministic += [DualAscent(rank=cap), DavisYin()]
     first = deterministic[int(rng.integers(0, len(deterministic)))]

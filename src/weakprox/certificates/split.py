@@ -37,7 +37,7 @@ class FixedDual:
 
     penalty: Penalty
     y: Dual
-    at: LowRank | None = None
+    at: LowRank | Array | None = None
 
     def target(self, X: Array, G: Array, weight: float) -> float:
         """Overwrite G by X - (G + curvature X + K'y)/weight and return phi(y)."""

@@ -22,12 +22,18 @@ from weakprox.linalg import arrays
 from weakprox.linalg.arrays import Array, namespace, to_numpy, wide
 from weakprox.linalg.lowrank import LowRank
 from weakprox.losses import inputs
-from weakprox.losses.entry_losses import EntryLoss, Huber, Squared, entry_loss
+from weakprox.losses.entry_losses import (
+    EntryLoss,
+    Huber,
+    Squared,
+    entry_loss,
+    entry_prox,
+)
 from weakprox.losses.long_files import IN_MEMORY, LongObservations, recoded
 from weakprox.losses.observed import Effects, Intercepts, Observed
 from weakprox.passes.blocks import BlockPattern, Vector
 from weakprox.passes.pattern import DENSE, Positions, masked, pattern
-from weakprox.protocols import LossCapabilities
+from weakprox.protocols import LossCapabilities, LossProx
 from weakprox.resources.memory import as_bytes, limited, room, shown_bytes
 
 INTERCEPTS: tuple[Intercepts, ...] = ("none", "rows", "columns", "both")
@@ -202,6 +208,7 @@ class Completion:
         else:
             bends = bends * weights
         largest, smallest, places = found.repeated(bends)
+        self._repeats = places < self.n_terms  # some entries are observed several times
         smallest = smallest if places == math.prod(self.shape) else 0.0
         bend = self.loss.smoothness
         self._scale = float(self.n_terms)
@@ -218,7 +225,10 @@ class Completion:
     @property
     def capabilities(self) -> LossCapabilities:
         """Losses are not negative, and depend on the observed entries only."""
+        here = self._far is None and not isinstance(self._values, Vector)
+        plain = here and self.intercepts == "none" and self.scaling == "none"
         return LossCapabilities(
+            prox=self.prox if plain and not self._repeats else None,
             infimum=0.0,
             smoothness_at=self.smoothness_at if self.loss.smoothness is None else None,
             tangent=None if self.intercepts == "none" else self.tangent,
@@ -229,6 +239,20 @@ class Completion:
             observed=self.observed,
             gathered=self.gathered if isinstance(self._values, Vector) else None,
         )
+
+    def prox(self) -> LossProx:
+        """The proximal map, which moves the observed entries only."""
+        P, xp = self.observed().pattern, namespace(self._values)
+        places = P.rows * self.shape[1] + P.columns
+        weights = self._per_entry if self._weights is None else self._weights
+
+        def proximal(A: Array, weight: float) -> Array:
+            flat = xp.reshape(xp.asarray(A, copy=True), (-1,))
+            values = xp.astype(self._values, flat.dtype)
+            flat[places] = entry_prox(self.loss, values, weights, flat[places], weight)
+            return xp.reshape(flat, self.shape)
+
+        return proximal
 
     def gathered(self) -> Completion:
         """The same loss with all observations in memory, if they fit."""

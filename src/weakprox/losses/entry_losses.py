@@ -15,10 +15,12 @@ import numpy as np
 from weakprox.arguments import nonnegative, one_of, positive
 from weakprox.errors import InputError
 from weakprox.hints import nearest
-from weakprox.linalg.arrays import Array, namespace, to_numpy
+from weakprox.linalg.arrays import Array, eps_of, namespace, to_numpy
 
 NAMES = ("squared", "logistic", "poisson")
 DOUBLINGS, HALVINGS = 60, 60  # of an interval around the maximiser of a conjugate
+NEWTON = 200  # limit on the steps of a proximal map, most of which take three
+ROUNDINGS = 4  # units of rounding by which its last step may move
 
 
 class EntryLoss(Protocol):
@@ -333,6 +335,32 @@ def _exp(x: Array) -> Array:
 def _xlogx(p: Array) -> Array:
     xp = namespace(p)
     return xp.where(p > 0.0, p * xp.log(xp.where(p > 0.0, p, 1.0)), 0.0)
+
+
+def entry_prox(loss: EntryLoss, y: Array, w: Any, a: Array, weight: float) -> Array:
+    """Minimiser x of w l(y, x) + weight/2 (x - a)^2 for each entry, by Newton's method.
+
+    Since the derivative grows with x, the minimiser lies between a and the gradient step from
+    a. Steps that leave this interval, or are not half as long as the last one, are replaced by
+    bisection.
+    """
+    xp = namespace(a)
+    far = a - (w / weight) * loss.derivative(y, a)
+    low, high, x = xp.minimum(a, far), xp.maximum(a, far), a
+    last = 2.0 * (high - low)
+    for _ in range(NEWTON):
+        slope = w * loss.derivative(y, x) + weight * (x - a)
+        low, high = xp.where(slope <= 0.0, x, low), xp.where(slope >= 0.0, x, high)
+        steep = w * loss.curvature(y, x) + weight
+        finite = steep < math.inf
+        move = -xp.where(finite, slope, 0.0) / xp.where(finite, steep, 1.0)
+        after = x + move
+        accepted = finite & (after >= low) & (after <= high) & (2.0 * xp.abs(move) <= last)
+        after = xp.where(accepted, after, 0.5 * (low + high))
+        last, x = xp.abs(after - x), after
+        if not float(xp.max(last - ROUNDINGS * eps_of(a) * (xp.abs(x) + xp.abs(a)))) > 0.0:
+            break
+    return x
 
 
 def entry_loss(loss: Any) -> EntryLoss:

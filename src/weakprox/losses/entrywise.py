@@ -13,8 +13,8 @@ from weakprox.linalg import arrays
 from weakprox.linalg.arrays import Array, namespace, wide
 from weakprox.losses import inputs
 from weakprox.losses.cells import Cells
-from weakprox.losses.entry_losses import Huber, Squared, entry_loss
-from weakprox.protocols import LossCapabilities
+from weakprox.losses.entry_losses import Huber, Squared, entry_loss, entry_prox
+from weakprox.protocols import LossCapabilities, LossProx
 
 
 class Entrywise:
@@ -61,6 +61,7 @@ class Entrywise:
         """G is a sum over cells, which passes compute from factors of X."""
         return LossCapabilities(
             grad_into=self.grad_into,
+            prox=self.prox,
             infimum=0.0,
             in_float64=self.in_float64,
             in_unit=self.in_unit if isinstance(self.loss, (Squared, Huber)) else None,
@@ -101,6 +102,21 @@ class Entrywise:
         found = self._cells.dual(X, out)
         found *= -1.0
         return found
+
+    def prox(self) -> LossProx:
+        """The proximal map, cell by cell."""
+        cells = self._cells
+
+        def proximal(A: Array, weight: float) -> Array:
+            found = arrays.empty(cells.shape, A)
+            for rows in arrays.row_blocks(A):
+                y, w = cells.read(rows)
+                found[rows] = entry_prox(
+                    cells.loss, y, 1.0 if w is None else w, A[rows], weight
+                )
+            return found
+
+        return proximal
 
     def spread(self, X: Array, batch: Any = None) -> float:
         """Return 0: there is one term."""

@@ -254,6 +254,11 @@ def mean_gram(terms: Measurements, md: int) -> Any | None:
     return np.divide(total, terms.count, out=total)
 
 
+def flat_in_float64(terms: Measurements) -> Any:
+    """The n x md matrix of all terms as a NumPy array."""
+    return _dense(_double(terms.flat()))
+
+
 def extremes(
     terms: Measurements, shape: tuple[int, int], gram: Any | None
 ) -> tuple[float, float]:

@@ -15,7 +15,7 @@ from weakprox.display import counted
 from weakprox.errors import InputError, ShapeError
 from weakprox.linalg import decompositions
 from weakprox.linalg.arrays import Array, is_numpy, like, namespace, sqnorm, to_numpy, wide
-from weakprox.losses import inputs, measurements
+from weakprox.losses import inputs, measurements, quadratic
 from weakprox.protocols import LossCapabilities
 
 GRAM = 2000  # features up to which the Gram matrix is formed in any case
@@ -80,6 +80,7 @@ class Regression:
         """A quadratic with a known Hessian."""
         return LossCapabilities(
             origin=lambda: self.origin,
+            prox=self.prox if min(self.n_terms, self.shape[0]) <= quadratic.LARGEST else None,
             infimum=0.0,
             in_float64=self.in_float64,
             in_unit=self.in_unit,
@@ -186,6 +187,14 @@ class Regression:
             return (X.T @ X).toarray() / self.n_terms - np.outer(mean, mean)
         X = wide(X) - mean
         return X.T @ X / self.n_terms
+
+    def prox(self) -> quadratic.QuadraticProx:
+        """The proximal map, from the Gram matrix of the features or of the rows."""
+        slope = self.origin[1]
+        if self.shape[0] <= max(self.n_terms, quadratic.LARGEST):
+            return quadratic.of_hessian(self._wide_gram, slope)
+        X = self._X.toarray() if issparse(self._X) else to_numpy(self._X)
+        return quadratic.of_terms(X - to_numpy(self.feature_means), slope)
 
     @cached_property
     def origin(self) -> tuple[float, Array]:

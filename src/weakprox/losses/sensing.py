@@ -13,9 +13,10 @@ import numpy as np
 
 from weakprox.arguments import one_of
 from weakprox.distributed import is_dask
+from weakprox.distributed.terms import Measured
 from weakprox.errors import InputError, SamplerError, ShapeError
 from weakprox.linalg.arrays import Array, device_of, like, namespace, sqnorm, to_numpy, wide
-from weakprox.losses import inputs, measurements
+from weakprox.losses import inputs, measurements, quadratic
 from weakprox.losses.measurements import DenseMeasurements, Odds
 from weakprox.protocols import LossCapabilities
 
@@ -106,6 +107,7 @@ class Sensing:
         finite = self._sampler is None
         return LossCapabilities(
             origin=(lambda: self.origin) if finite else None,
+            prox=self.prox if finite and self._decomposable else None,
             furthest=self.furthest,
             infimum=0.0,
             true_strong_convexity=self.true_strong_convexity,
@@ -244,6 +246,25 @@ class Sensing:
         if self._sampler is not None or self._wide_gram is None:
             return None
         return like(self._wide_gram, self.reference)
+
+    @property
+    def _decomposable(self) -> bool:
+        """Whether the Hessian, or the Gram matrix of the terms, can be decomposed."""
+        unknowns = math.prod(self.shape)
+        if isinstance(self._terms, Measured):
+            return False
+        few = self.n_terms <= quadratic.LARGEST and self.n_terms * unknowns <= quadratic.FLAT
+        return few or unknowns <= min(quadratic.LARGEST, 2 * self.n_terms)
+
+    def prox(self) -> quadratic.QuadraticProx:
+        """The proximal map, from the Gram matrix of the unknowns or of the measurements."""
+        slope, unknowns = self.origin[1], math.prod(self.shape)
+        gram = None
+        if unknowns <= self.n_terms or self.n_terms * unknowns > quadratic.FLAT:
+            gram = measurements.mean_gram(self._terms, unknowns)
+        if gram is not None:
+            return quadratic.of_hessian(gram, slope)
+        return quadratic.of_terms(measurements.flat_in_float64(self._terms), slope)
 
     @cached_property
     def origin(self) -> tuple[float, Array]:

@@ -14,6 +14,7 @@ from weakprox.linalg.arrays import on_cpu
 from weakprox.problem import Problem
 from weakprox.resources.memory import room, shown_bytes
 from weakprox.solvers import (
+    ADMM,
     AdaptiveSVRGCG,
     DavisYin,
     DenseProximal,
@@ -139,6 +140,11 @@ def choose(problem: Problem, rank: int | None = None) -> Choice:
     if DualAscent.applies(problem):
         why = f"{name} is a squared distance and the penalty has few pieces, so that the dual "
         return Choice(DualAscent(rank=rank), why + "problem is small and smooth")
+    if ADMM.pays(problem):
+        why = (
+            f"the curvature of {name} differs much between directions, so that proximal steps "
+        )
+        return Choice(ADMM(rank=rank), why + "need fewer decompositions than gradient steps")
     why = f"{name} is a finite sum, for which the splitting usually needs few decompositions "
     return Choice(DavisYin(rank=rank), why + "to prove its accuracy")
 

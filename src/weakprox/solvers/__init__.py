@@ -2,6 +2,7 @@
 
 from weakprox.arguments import made_by_name
 from weakprox.result import Look as Look
+from weakprox.solvers.admm import ADMM
 from weakprox.solvers.davis_yin import DavisYin, LeanSplitting
 from weakprox.solvers.dense_proximal import DenseProximal
 from weakprox.solvers.dual_ascent import DualAscent
@@ -17,6 +18,7 @@ from weakprox.solvers.sample_average import SampleAverage
 from weakprox.solvers.thresholding import Thresholding
 
 __all__ = [
+    "ADMM",
     "FISTA",
     "HCGM",
     "SCG",

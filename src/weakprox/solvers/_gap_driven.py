@@ -12,7 +12,7 @@ import numpy as np
 from weakprox.arguments import optional_counts
 from weakprox.certificates.split import FixedDual, SplitDual
 from weakprox.errors import InputError
-from weakprox.linalg.arrays import Array, namespace, zeros
+from weakprox.linalg.arrays import Array, gaussian, namespace, zeros
 from weakprox.linalg.lowrank import LowRank
 from weakprox.linalg.thick_svd import SMALLEST
 from weakprox.problem import Problem
@@ -27,6 +27,7 @@ FIRST_RANK = 12
 GROWTH = 4  # factor for the rank if it is too small
 SOON = 3.0  # multiple of the accuracy at which a proof is near
 MANY = 24  # triplets from which one power step with a wider block costs less than accuracy
+RANDOM = 4  # random vectors, in addition to those of X, for the norm of a dual point
 SPARE = 3  # extra triplets, so that the next decomposition need not be repeated
 
 
@@ -162,6 +163,21 @@ def judged(state: State, value: float, bound: float, dual: Any, k: int) -> State
     if gap < 0.99 * state.gap:
         after |= {"progress": k, "gap": gap}
     return replace(state, **after)
+
+
+def rough_conjugate(
+    problem: Problem, U: Array, V: LowRank, reached: float, rng: np.random.Generator
+) -> float:
+    """Estimate of h*(U), or of its part that matters for points with the value `reached`.
+
+    V is the point near whose dual point U is.
+    """
+    rough = problem.of_spectral.rough_conjugate
+    if rough is None:
+        return problem.spectral.conjugate(U, rng)
+    random = gaussian(rng, (int(U.shape[1]), RANDOM), U)
+    block = namespace(U).concat([V.Vt.T, random], axis=1)
+    return float(rough(U, block, problem.radius(reached)))
 
 
 def capped(rank: int, shape: tuple[int, int], cap: int | None) -> int:

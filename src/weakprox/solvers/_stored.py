@@ -20,9 +20,7 @@ from weakprox.linalg.arrays import (
     Arena,
     Array,
     eps_of,
-    gaussian,
     inner,
-    namespace,
     norm,
     on_cpu,
     rough_inner,
@@ -36,7 +34,13 @@ from weakprox.linalg.thick_svd import LARGEST, SMALLEST
 from weakprox.penalties.proximal import proximal_dual
 from weakprox.problem import Problem
 from weakprox.protocols import Candidate, Dual, Penalty, WeakProx
-from weakprox.solvers._gap_driven import SOON, Contradicted, adaptive_prox, judged
+from weakprox.solvers._gap_driven import (
+    SOON,
+    Contradicted,
+    adaptive_prox,
+    judged,
+    rough_conjugate,
+)
 from weakprox.solvers._sparse_point import nuclear_norm, scale_within, scaled
 from weakprox.solvers.base import Tools, replace
 
@@ -55,7 +59,6 @@ POWERS = 5  # power steps from which decompositions are exact
 STEADY = 0.01  # relative change below which two moves count as equal
 LONGEST = 2.0**16  # largest stride, in moves
 UNMOVED = 1e3  # units of rounding below which a move counts as zero
-FLAT_VECTORS = 4  # random vectors, in addition to those of X, for the norm of a dual point
 RIDGE = 1e-10  # relative regularisation for moves that hardly differ
 WILDEST = 1e4  # combinations with larger weights are noise
 FEW = 8  # differences needed before a declared smoothness is considered far too large
@@ -368,13 +371,7 @@ class Stored:
         U, h = U - state.X, self.problem.spectral
         U += self._move
         U *= 1.0 / state.gamma
-        rough = self.problem.of_spectral.rough_conjugate
-        if rough is None:
-            dual = h.conjugate(U, rng)
-        else:
-            random = gaussian(rng, (int(U.shape[1]), FLAT_VECTORS), U)
-            block = namespace(U).concat([V.Vt.T, random], axis=1)
-            dual = rough(U, block, self.problem.radius(reached))
+        dual = rough_conjugate(self.problem, U, V, reached, rng)
         return max(0.0, h.value(V) + dual - inner(U, state.X))
 
     def rebalance(self, state: Memory, change: float) -> Memory:

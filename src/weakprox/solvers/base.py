@@ -87,6 +87,7 @@ ARRAYS = {
     "FactoredProximal": Arrays(0, 0, width=64, vectors=12),
     "FilledProximal": Arrays(8, 14, proof=2, width=64),
     "DenseProximal": Arrays(0, 0, width=32),
+    "ADMM": Arrays(16, 20),
     "DualAscent": Arrays(7.5, 7.5),
     "Extragradient": Arrays(23, 28),
     "SVRGCG": Arrays(2.5, 3.5),

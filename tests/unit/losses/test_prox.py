@@ -1,0 +1,122 @@
+"""Proximal maps of losses: the gradient vanishes at their points."""
+
+import numpy as np
+import pytest
+import torch
+from scipy.sparse import csr_array, random_array
+
+from weakprox.linalg.arrays import to_numpy
+from weakprox.losses import Completion, Denoising, Huber, Regression, Sensing, quadratic
+from weakprox.losses.entry_losses import Logistic, Penalised, Poisson, Squared, entry_prox
+
+WEIGHTS = [1e-3, 0.3, 40.0]
+
+
+def numbers(*shape, seed=0):
+    return np.random.default_rng([seed, *shape]).standard_normal(shape)
+
+
+def observations(loss="squared", **options):
+    seen = np.nonzero(numbers(9, 7, seed=3) > 0.3)
+    values = np.abs(np.round(2 * numbers(len(seen[0]), seed=4)))
+    values = (values > 1) * 1.0 if loss == "logistic" else values
+    return Completion(*seen, values, (9, 7), loss=loss, **options)
+
+
+def sparse_terms():
+    A = random_array((20, 12), density=0.4, rng=np.random.default_rng(5))
+    return Sensing(csr_array(A), numbers(20), shape=(4, 3))
+
+
+M, WEIGHT = 2 * numbers(9, 7, seed=1), np.abs(numbers(9, 7, seed=2))
+HOLES = np.where(numbers(9, 7, seed=6) > 0.5, np.nan, M)
+CASES = {
+    "regression": lambda: Regression(numbers(30, 6), numbers(30, 4, seed=1)),
+    "regression, few rows": lambda: Regression(numbers(5, 8), numbers(5, 4, seed=1)),
+    "regression, centred": lambda: Regression(
+        3 + numbers(30, 6), 1 + numbers(30, 4, seed=1), intercept=True
+    ),
+    "regression, sparse": lambda: Regression(
+        random_array((30, 6), density=0.4, rng=np.random.default_rng(2)),
+        numbers(30, 4, seed=1),
+        intercept=True,
+    ),
+    "regression, torch": lambda: Regression(
+        torch.asarray(numbers(30, 6)), torch.asarray(numbers(30, 4, seed=1))
+    ),
+    "sensing": lambda: Sensing(numbers(40, 4, 3), numbers(40)),
+    "sensing, few": lambda: Sensing(numbers(5, 4, 3), numbers(5)),
+    "sensing, repeated": lambda: Sensing(np.repeat(numbers(3, 4, 3), 2, axis=0), numbers(6)),
+    "sensing, rank one": lambda: Sensing((numbers(9, 4), numbers(9, 3, seed=1)), numbers(9)),
+    "sensing, sparse": sparse_terms,
+    "completion": observations,
+    "completion, weights": lambda: observations(
+        weights=1 + np.abs(numbers(observations().n_terms)), reduction="mean"
+    ),
+    "completion, Huber": lambda: observations(Huber(0.5)),
+    "completion, logistic": lambda: observations("logistic"),
+    "completion, Poisson": lambda: observations("poisson"),
+    "weights": lambda: Denoising(M, weights=WEIGHT),
+    "Huber": lambda: Denoising(M, loss=Huber(0.7)),
+    "Huber, holes": lambda: Denoising(HOLES, loss=Huber(0.7)),
+    "weights, torch": lambda: Denoising(torch.asarray(M), weights=WEIGHT),
+}
+
+
+@pytest.mark.parametrize("weight", WEIGHTS)
+@pytest.mark.parametrize("case", CASES)
+def test_gradient_vanishes(case, weight):
+    G = CASES[case]()
+    A = (torch.asarray if "torch" in case else np.asarray)(numbers(*G.shape))
+    X = G.capabilities.prox()(A, weight)
+    assert type(X) is type(A)
+    slope = to_numpy(G.grad(X, G.everything())) + weight * to_numpy(X - A)
+    size = np.abs(to_numpy(G.grad(A, G.everything()))).max()
+    assert np.abs(slope).max() <= 1e-11 * size
+
+
+@pytest.mark.parametrize("form", ["of_hessian", "of_terms"])
+def test_maps_agree_with_a_linear_system(form, monkeypatch):
+    X, Y, A = numbers(6, 9), numbers(6, 4, seed=1), numbers(9, 4, seed=2)
+    if form == "of_terms":
+        monkeypatch.setattr(quadratic, "LARGEST", 7)
+    G = Regression(X, Y)
+    found = G.capabilities.prox()
+    assert found.basis.shape == ((9, 9) if form == "of_hessian" else (9, 6))
+    wanted = np.linalg.solve(X.T @ X / 6 + 0.2 * np.eye(9), X.T @ Y / 6 + 0.2 * A)
+    np.testing.assert_allclose(found(A, 0.2), wanted, atol=1e-12)
+
+
+def test_large_quadratics_have_no_map(monkeypatch):
+    monkeypatch.setattr(quadratic, "LARGEST", 3)
+    assert Regression(numbers(5, 8), numbers(5, 4)).capabilities.prox is None
+    assert Sensing(numbers(5, 4, 3), numbers(5)).capabilities.prox is None
+
+
+@pytest.mark.parametrize(
+    "G",
+    [
+        observations(intercepts="rows"),
+        observations(scaling="counts"),
+        Completion([0, 0], [1, 1], [1.0, 2.0], (2, 3)),
+        Sensing(sampler=lambda rng, k: (rng.random((k, 2, 2)), np.zeros(k)), shape=(2, 2)),
+    ],
+    ids=["intercepts", "scaling", "repeated", "sampler"],
+)
+def test_losses_without_a_map(G):
+    assert G.capabilities.prox is None
+
+
+@pytest.mark.parametrize(
+    "loss",
+    [Squared(), Huber(1.0), Logistic(), Poisson(), Penalised("squared", l1=1.0, width=0.1)],
+)
+def test_far_points_of_entries(loss):
+    """Newton's method alone cycles or overflows from such points."""
+    rng = np.random.default_rng(0)
+    y, a = rng.integers(0, 2, 500) * 1.0, 30 * rng.standard_normal(500)
+    for weight in (1e-4, 0.0075, 1.0):
+        x = entry_prox(loss, y, 1.0, a, weight)
+        slope = loss.derivative(y, x) + weight * (x - a)
+        size = np.abs(loss.curvature(y, x)) * np.abs(x) + weight * (np.abs(x) + np.abs(a)) + 1
+        assert (np.abs(slope) <= 1e-12 * size).all()
