@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -11,6 +11,7 @@ from weakprox.linalg import decompositions
 from weakprox.linalg.arrays import Array, like, namespace, to_numpy
 
 LARGEST = 2000  # size up to which Hessians, or Gram matrices of terms, are decomposed
+MANY = 8  # share of columns, as a divisor of the rows, from which an inverse pays
 FLAT = 1 << 25  # entries of the basis up to which it is stored
 
 
@@ -26,17 +27,29 @@ class QuadraticProx:
     basis: Array  # orthonormal columns
     values: Array
     slope: Array
+    _last: dict[float, Array] = field(default_factory=dict, repr=False)
 
     def __call__(self, A: Array, weight: float) -> Array:
         xp, Q = namespace(A), self.basis
-        rows = int(Q.shape[0])
+        rows, k = (int(n) for n in Q.shape)
         R = xp.reshape(weight * A - self.slope, (rows, -1))
-        inside = 1.0 / (self.values + weight)
-        if int(Q.shape[1]) == rows:
-            found = Q @ (inside[:, None] * (Q.T @ R))
+        if k == rows and int(R.shape[1]) * MANY >= rows:
+            found = self._inverse(weight) @ R
         else:
-            found = R / weight + Q @ ((inside - 1.0 / weight)[:, None] * (Q.T @ R))
+            inside = 1.0 / (self.values + weight)
+            rest = 0.0 if k == rows else 1.0 / weight
+            found = Q @ ((inside - rest)[:, None] * (Q.T @ R))
+            if k < rows:
+                found += rest * R
         return xp.reshape(found, tuple(A.shape))
+
+    def _inverse(self, weight: float) -> Array:
+        """Inverse of H + weight, which is kept until the weight changes."""
+        if weight not in self._last:
+            self._last.clear()
+            half = self.basis / namespace(self.basis).sqrt(self.values + weight)
+            self._last[weight] = half @ half.T
+        return self._last[weight]
 
 
 def of_hessian(H: Any, slope: Array) -> QuadraticProx:

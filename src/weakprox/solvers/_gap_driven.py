@@ -12,7 +12,7 @@ import numpy as np
 from weakprox.arguments import optional_counts
 from weakprox.certificates.split import FixedDual, SplitDual
 from weakprox.errors import InputError
-from weakprox.linalg.arrays import Array, gaussian, namespace, zeros
+from weakprox.linalg.arrays import Array, gaussian, inner, namespace, zeros
 from weakprox.linalg.lowrank import LowRank
 from weakprox.linalg.thick_svd import SMALLEST
 from weakprox.problem import Problem
@@ -178,6 +178,15 @@ def rough_conjugate(
     random = gaussian(rng, (int(U.shape[1]), RANDOM), U)
     block = namespace(U).concat([V.Vt.T, random], axis=1)
     return float(rough(U, block, problem.radius(reached)))
+
+
+def smooth_value(problem: Problem, X: Array, gradient: Array) -> float:
+    """G(X), from its gradient if the loss is quadratic and provides `origin`."""
+    origin = problem.of_loss.origin
+    if origin is None:
+        return problem.loss.value(X, problem.loss.everything())
+    value, slope = origin()
+    return float(value) + 0.5 * (inner(X, gradient) + inner(X, slope))
 
 
 def capped(rank: int, shape: tuple[int, int], cap: int | None) -> int:

@@ -40,6 +40,7 @@ from weakprox.solvers._gap_driven import (
     adaptive_prox,
     judged,
     rough_conjugate,
+    smooth_value,
 )
 from weakprox.solvers._sparse_point import nuclear_norm, scale_within, scaled
 from weakprox.solvers.base import Tools, replace
@@ -256,7 +257,7 @@ class Stored:
                 return state, 1.0, 1.0
         else:
             state = _watched(problem, state, X, gradient)
-        smooth = _value(problem, X, gradient)
+        smooth = smooth_value(problem, X, gradient)
         parts = split(problem.penalty, X, z, gradient, gamma, state.y)
         near, self._move = max(0.0, parts.near), parts.move
         value = smooth + parts.value + state.h
@@ -505,12 +506,3 @@ def _watched(problem: Problem, state: Memory, X: Array, gradient: Array) -> Memo
     seen.check(problem.loss.strong_convexity)
     beta = seen.smoothness(problem.loss.smoothness) + problem.penalty.curvature or 1.0
     return replace(state, curvature=seen, parameters=replace(state.parameters, beta=beta))
-
-
-def _value(problem: Problem, X: Array, gradient: Array) -> float:
-    """G(X), from its gradient if the loss is quadratic and provides `origin`."""
-    origin = problem.of_loss.origin
-    if origin is None:
-        return problem.loss.value(X, problem.loss.everything())
-    value, slope = origin()
-    return float(value) + 0.5 * (inner(X, gradient) + inner(X, slope))

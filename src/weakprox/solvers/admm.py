@@ -42,6 +42,7 @@ from weakprox.solvers._gap_driven import (
     capped,
     judged,
     rough_conjugate,
+    smooth_value,
 )
 from weakprox.solvers.base import Tools, Warmth, first_point
 
@@ -150,7 +151,7 @@ class ADMM(GapDriven):
         weight = share + R.curvature
         tools.loss.counted(1)
         X = prox(pulled / weight, weight)
-        slope = pulled - share * X  # gradient of G, with the squares
+        gradient = pulled - share * X  # of G, with the squares in R
         A = RELAXED * X + (1.0 - RELAXED) * W + u / rho
         guess = 0.5 * rho * sqnorm(A) if math.isinf(state.value) else 0.0
         how: Any = {"weight": rho, "guess": guess, "cap": self.rank, "rng": tools.rng(k)}
@@ -163,29 +164,32 @@ class ADMM(GapDriven):
             s = R.pull(y)
             Y, before = B - s / rho, Y
             moved = math.hypot(moved, norm(Y - before))
-            slope += s
         else:
             y = proximal_dual(R, W, 1.0)
         h = problem.spectral.value(found.V)
         after = replace(state, X=W, V=found.V, h=h, u=u, Y=Y, s=s, y=y)
-        after = _evaluated(problem, after, X, slope, k, tools.rng(k, 1))
+        after = _evaluated(problem, after, X, gradient, k, tools.rng(k, 1))
         return _balanced(after, X, moved, k)
 
 
 def _evaluated(
-    problem: Problem, state: Memory, X: Array, c: Array, k: int, rng: np.random.Generator
+    problem: Problem, state: Memory, X: Array, gradient: Array, k: int, rng: np.random.Generator
 ) -> Memory:
-    """The state with f at W, and the bound from the gradient at X and the dual point of R.
+    """The state with f at W, and the bound from X and the dual point of R.
 
-    Their sum is c, with the squares.
+    The gradient is that of G at X, with the squares in R.
     """
     loss, R, W, u = problem.loss, problem.penalty, state.X, state.u
     assert state.V is not None
-    everything = loss.everything()
-    value = loss.value(W, everything) + R.value(W) + state.h
-    at = loss.value(X, everything) + 0.5 * R.curvature * sqnorm(X)
-    if problem.penalised:
-        at += inner(R.pull(state.y), X) - R.dual_value(state.y)
+    quadratic = problem.of_loss.origin is not None
+    slope = loss.grad(W, loss.everything()) if quadratic else W  # W stands for no gradient
+    value = smooth_value(problem, W, slope) + R.value(W) + state.h
+    at, c = smooth_value(problem, X, gradient), gradient
+    if not quadratic:
+        at += 0.5 * R.curvature * sqnorm(X)
+    if state.s is not None:
+        at += inner(state.s, X) - R.dual_value(state.y)
+        c = gradient + state.s
     along = inner(c, X)
     bound = at - along - rough_conjugate(problem, -c, state.V, min(value, state.value), rng)
     alpha = state.parameters.alpha
