@@ -171,7 +171,8 @@ class Problem:
             return
         parts, form = self._form, self.values_form
         enough = parts is not None and form is not None
-        enough = enough and not (form.symmetric or parts.columns)
+        if parts is not None and form is not None:
+            enough = not (form.symmetric or parts.columns)
         if enough and form is not None and not form.lam:
             return
         try:
@@ -354,6 +355,19 @@ class Problem:
             self._weights = self._weights_beside(form)
         factor, steepness, weights = self._weights
         return step._replace(factor=factor, steepness=steepness, weights=weights)
+
+    @property
+    def weight_bytes(self) -> int:
+        """Bytes of the array that passes make of weights; 0 if they need no copy."""
+        form, reference = self._form, self.loss.reference
+        if form is None or not form.weights or self.elsewhere or arrays.in_file(reference):
+            return 0
+        weights = form.weights[0][1]
+        wide = weights.dtype.itemsize > reference.dtype.itemsize
+        moved = arrays.in_file(weights) or not arrays.is_numpy(reference)
+        if len(form.weights) == 1 and weights.shape == self.shape and not (wide or moved):
+            return 0
+        return int(math.prod(self.shape) * reference.dtype.itemsize)
 
     def _weights_beside(self, form: SeparableForm) -> tuple[float, float, Any]:
         """The factor of weights, the norm of their product, and the weights beside C."""

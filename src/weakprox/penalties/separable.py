@@ -353,7 +353,9 @@ class GroupL2(Separable):
     @property
     def capabilities(self) -> PenaltyCapabilities:
         """A separable form, with 0 as a lower bound."""
-        return self._declared(SeparableForm(**{self.groups: self.lam}))
+        by_rows = self.groups == "rows"
+        rows, columns = (self.lam, 0.0) if by_rows else (0.0, self.lam)
+        return self._declared(SeparableForm(rows=rows, columns=columns))
 
     @property
     def _axis(self) -> int:

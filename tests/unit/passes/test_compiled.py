@@ -89,7 +89,9 @@ def test_weights_of_less_precision_than_the_data():
     k = weighted(STEPS[-1], C.shape, np.float32)
     one, other = z.copy(), z.copy()
     close(cpu.look(C, z, X, k), reference.look(C, z, X, k), 1e-12)
-    close(cpu.advance(C, one, X, k, 0.8, Q)[0], reference.advance(C, other, X, k, 0.8)[0], 1e-12)
+    close(
+        cpu.advance(C, one, X, k, 0.8, Q)[0], reference.advance(C, other, X, k, 0.8)[0], 1e-12
+    )
     close(one, other, 1e-12)
 
 
