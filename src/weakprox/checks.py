@@ -14,7 +14,7 @@ from weakprox.errors import WeakproxError
 from weakprox.linalg.arrays import Array, eps_of, gaussian, inner, norm, sqnorm
 from weakprox.linalg.lowrank import LowRank
 from weakprox.passes import SeparableForm
-from weakprox.penalties import GroupL2, SignedL1, Smoothed
+from weakprox.penalties import L1, GroupL2, SignedL1, Smoothed
 from weakprox.protocols import (
     Loss,
     Penalty,
@@ -145,6 +145,7 @@ def _formed(form: SeparableForm, X: Array) -> float:
     groups = GroupL2(form.rows), GroupL2(form.columns, "columns")
     sides = SignedL1(form.above, 0.0), SignedL1(0.0, form.below)
     entries = sides[0].value(X - form.high) + sides[1].value(X - form.low)
+    entries += sum(L1(*pair).value(X) for pair in form.weights)
     return entries + sum(part.value(X) for part in groups)
 
 

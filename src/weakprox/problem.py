@@ -21,7 +21,7 @@ from weakprox.linalg.tiled import Factored
 from weakprox.losses.cells import Cells
 from weakprox.losses.empirical import Empirical
 from weakprox.losses.observed import Observed
-from weakprox.passes import Step, Sums, ValueForm, passes_for
+from weakprox.passes import SeparableForm, Step, Sums, ValueForm, passes_for
 from weakprox.penalties import Zero
 from weakprox.penalties.fixed import without_constraints
 from weakprox.protocols import Batch, Loss, Penalty, SpectralTerm
@@ -121,14 +121,15 @@ class Problem:
         centred = centred and self.of_loss.centre is not None
         self._form = None
         if centred and form is not None and -math.inf < form.low <= form.high < math.inf:
-            kinds = (form.rows, form.columns, form.low or form.high)
+            kinds = (form.rows, form.columns, form.low or form.high, form.weights)
             self._form = form if sum(map(bool, kinds)) < 2 else None
         if self._form is None or values is None or not valued:
             values = None
         elif values.symmetric != self.spectral.symmetric:
             values = None  # a contradiction, with which nothing would be proved
-        elif values.symmetric and (self._form.rows or self._form.columns):
+        elif values.symmetric and not _is_invariant(self._form, self.loss.shape):
             values = None
+        self._weights: tuple[float, float, Any] | None = None  # not read yet
         self.values_form: ValueForm | None = values  # h as a function of singular values
 
     def __getstate__(self) -> dict[str, Any]:
@@ -168,8 +169,10 @@ class Problem:
         """
         if self.sparse_target is not None or self.observed is not None:
             return
-        step, form = self.entrywise(), self.values_form
-        enough = step is not None and form is not None and not (form.symmetric or step.columns)
+        parts, form = self._form, self.values_form
+        enough = parts is not None and form is not None
+        if parts is not None and form is not None:
+            enough = not (form.symmetric or parts.columns)
         if enough and form is not None and not form.lam:
             return
         try:
@@ -181,6 +184,9 @@ class Problem:
 
     def _check_kind(self) -> None:
         """Check that the arrays of the penalty can be combined with those of the loss."""
+        form = self.of_penalty.form
+        if form is not None and form.weights:
+            return  # they are converted
         rows = 1 if self.penalty.rowwise else self.shape[0]  # one is enough if all are alike
         X = arrays.zeros((rows, self.shape[1]), self.loss.reference)
         try:
@@ -341,8 +347,38 @@ class Problem:
         form = self._form
         if form is None:
             return None
-        weights = form.above, form.below, form.rows, form.columns, form.low, form.high
-        return Step(gamma, self.loss.smoothness, self.penalty.curvature, *weights)
+        slopes = form.above, form.below, form.rows, form.columns, form.low, form.high
+        step = Step(gamma, self.loss.smoothness, self.penalty.curvature, *slopes)
+        if not form.weights:
+            return step
+        if self._weights is None:
+            self._weights = self._weights_beside(form)
+        factor, steepness, weights = self._weights
+        return step._replace(factor=factor, steepness=steepness, weights=weights)
+
+    @property
+    def weight_bytes(self) -> int:
+        """Bytes of the array that passes make of weights; 0 if they need no copy."""
+        form, reference = self._form, self.loss.reference
+        if form is None or not form.weights or self.elsewhere or arrays.in_file(reference):
+            return 0
+        weights = form.weights[0][1]
+        wide = weights.dtype.itemsize > reference.dtype.itemsize
+        moved = arrays.in_file(weights) or not arrays.is_numpy(reference)
+        if len(form.weights) == 1 and weights.shape == self.shape and not (wide or moved):
+            return 0
+        return int(math.prod(self.shape) * reference.dtype.itemsize)
+
+    def _weights_beside(self, form: SeparableForm) -> tuple[float, float, Any]:
+        """The factor of weights, the norm of their product, and the weights beside C."""
+        C = arrays.contiguous(self.centre())
+        factor, weights = form.weights[0]
+        if len(form.weights) > 1:  # their sum
+            factor = 1.0
+            weights = sum(number * wide(one) for number, one in form.weights)
+        spread = math.prod(self.shape) / weights.size  # how often each of them occurs
+        size = factor * math.sqrt(spread) * norm(weights)
+        return factor, size, passes_for(C).beside(C, weights)
 
     def smooth_value(self, X: Array | LowRank, batch: Batch | None = None) -> float:
         """G(X) + R(X)."""
@@ -414,6 +450,19 @@ def _own(term: Any) -> bool:
     """Whether the class itself declares capabilities: a subclass may override methods."""
     own = "capabilities" in vars(type(term))
     return own and (not isinstance(term, (Empirical, Restated)) or _own(term._loss))
+
+
+def _is_invariant(form: SeparableForm, shape: tuple[int, int]) -> bool:
+    """Whether R(X) = R(X') for all X, so that steps keep z symmetric."""
+    if form.rows or form.columns:
+        return False
+    for _, weights in form.weights:
+        if any(mine not in (1, size) for mine, size in zip(weights.shape, shape, strict=True)):
+            return False  # an error, which is raised elsewhere
+        whole = np.broadcast_to(weights, shape)
+        if not np.array_equal(whole, whole.T):
+            return False
+    return True
 
 
 def _is_symmetric(M: Array) -> bool:

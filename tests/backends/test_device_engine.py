@@ -25,28 +25,29 @@ from weakprox.passes.engine import Engine
 from weakprox.passes.reference import TERMS
 from weakprox.solvers import LeanSplitting, davis_yin
 
-FIELDS = len(Step._fields)
 PLAIN = Step(1.0, 1.0, 0.0, 0.0, 0.0)  # with which the first target is the data
+FIELDS = len(PLAIN.numbers)
 
 
-def enqueue_first(C, z, numbers, Q, groups=0):
-    k = Step(*numbers[:FIELDS].tolist())
+def enqueue_first(C, z, numbers, Q, groups=0, weights=None):
+    k = Step(*numbers[:FIELDS].tolist(), weights)
     assert groups == k.groups
     return reference.first(C, z, k, Q)
 
 
-def enqueue_look(C, z, X, numbers, groups=0):
-    k = Step(*numbers[:FIELDS].tolist())
+def enqueue_look(C, z, X, numbers, groups=0, weights=None):
+    k = Step(*numbers[:FIELDS].tolist(), weights)
     sums = reference.look(C, z, X, k)
     assert groups == k.groups
     return torch.tensor(sums._replace(across=np.nan)[:TERMS], dtype=torch.float64)
 
 
-def enqueue_advance(C, z, X, numbers, Q, *, precise=True, groups=0):
+def enqueue_advance(C, z, X, numbers, Q, *, precise=True, groups=0, weights=None):
     """TF32 is shown by a product that is a little off, as it may be."""
     *k, change = numbers[: FIELDS + 1].tolist()
-    assert groups == Step(*k).groups
-    sums, product = reference.advance(C, z, X, Step(*k), change, Q)
+    k = Step(*k, weights)
+    assert groups == k.groups
+    sums, product = reference.advance(C, z, X, k, change, Q)
     product = product if precise else product * (1 + 1e-4 * torch.sin(product))
     return torch.tensor(sums[:TERMS], dtype=torch.float64), product
 
@@ -100,6 +101,9 @@ def done(monkeypatch):
     return counts
 
 
+FREE = 1.0 - np.eye(200) + np.tri(200)
+
+
 def instance(d=200, r=10, curvature=0.0, penalty=None):
     rng = np.random.default_rng([0, d, r])
     Y = np.where(rng.random((d, r)) < d**-0.5, rng.integers(1, 11, (d, r)), 0)
@@ -121,7 +125,11 @@ def run(problem, monkeypatch, *, on_device, **options):
 
 
 @pytest.mark.parametrize("curvature", [0.0, 0.05])
-@pytest.mark.parametrize("penalty", [None, wp.penalties.Box(-2.0, 60.0, 3.0)], ids=repr)
+@pytest.mark.parametrize(
+    "penalty",
+    [None, wp.penalties.Box(-2.0, 60.0, 3.0), wp.penalties.L1(2.0, FREE)],
+    ids=["l1", "box", "weights"],
+)
 def test_answers_are_those_of_the_plain_engine(done, monkeypatch, curvature, penalty):
     problem = instance(curvature=curvature, penalty=penalty)
     there, here = (run(problem, monkeypatch, on_device=x, tol=1e-4) for x in (True, False))

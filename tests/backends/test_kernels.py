@@ -29,6 +29,8 @@ STEPS = [
     Step(1.2, 0.9, 0.0, above=0.2, below=0.3, columns=1.7),
     Step(0.7, 1.0, 0.2, above=0.8, below=0.5, low=-0.3, high=0.6),
     Step(1.1, 0.9, 0.0, above=2.0, below=1.5, low=0.2, high=0.7),
+    Step(0.9, 1.0, 0.0, above=0.0, below=0.0, factor=0.6),
+    Step(0.7, 0.9, 0.2, above=0.3, below=0.1, factor=0.4),
 ]
 SHAPES = [(1, 1), (3, 700), (37, 23), (129, 65)]
 SHAPES += [(513, 1031), (1030, 127)] if DEVICE == "cuda" else [(35, 1031), (230, 27)]
@@ -50,6 +52,16 @@ def given(shape, rank, dtype=torch.float32):
     return (*tensors[:2], LowRank(*tensors[2:])), (*here[:2], LowRank(*here[2:]))
 
 
+def weighted(k, shape, dtype=torch.float32):
+    """The step on the device and in NumPy, with weights if it has a factor for them."""
+    if not k.factor:
+        return k, k
+    rng = np.random.default_rng([7, *shape])
+    weights = there(rng.choice([0.0, 0.3, 1.0, 50.0], shape) * rng.random(shape), dtype)
+    here = weights.double().cpu().numpy()
+    return k._replace(weights=weights), k._replace(weights=here)
+
+
 def far(found, expected):
     """Relative distance of a result on the device from one in NumPy."""
     found = found.double().cpu().numpy()
@@ -63,7 +75,8 @@ def test_passes_in_float64(shape, rank, k):
     (C, z, X), (C0, z0, X0) = given(shape, rank, torch.float64)
     terms = np.abs(X0.U * X0.s) @ np.abs(X0.Vt)  # sums of few entries may cancel
     size = sum(np.linalg.norm(x) for x in (C0, z0, terms))
-    sums, exact = cuda.look(C, z, X, k), reference.look(C0, z0, X0, k)
+    k, k0 = weighted(k, shape, torch.float64)
+    sums, exact = cuda.look(C, z, X, k), reference.look(C0, z0, X0, k0)
     for name in ("distance", "price", "groups", "along", "rest"):
         assert abs(getattr(sums, name) - getattr(exact, name)) <= 1e-12 * (size + size**2)
     Q = there(np.random.default_rng(1).standard_normal((shape[1], 5)), torch.float64)
@@ -76,12 +89,12 @@ def test_passes_in_float64(shape, rank, k):
 
     for change in (1.0, 0.5):
         sums, product = cuda.advance(C, z, X, k, change, Q)
-        exact, _ = reference.advance(C0, z0, X0, k, change, None)
+        exact, _ = reference.advance(C0, z0, X0, k0, change, None)
         agree(product)
         assert abs(sums.value(k) - exact.value(k)) <= 1e-12 * (size + size**2)
         assert abs(sums.rest - exact.rest) <= 1e-12 * size**2 / k.gamma**2
     product = cuda.first(C, z, k, Q)
-    reference.first(C0, z0, k)
+    reference.first(C0, z0, k0)
     agree(product)
     agree(cuda.times(z, Q))
 
@@ -91,26 +104,27 @@ def test_passes_in_float64(shape, rank, k):
 @pytest.mark.parametrize("rank", [1, 3, 17, 40])
 def test_passes(shape, rank, k):
     (C, z, X), (C0, z0, X0) = given(shape, rank)
-    sums, exact = cuda.look(C, z, X, k), reference.look(C0, z0, X0, k)
+    k, k0 = weighted(k, shape)
+    sums, exact = cuda.look(C, z, X, k), reference.look(C0, z0, X0, k0)
     for name in ("distance", "price", "groups"):
         assert getattr(sums, name) == pytest.approx(getattr(exact, name), rel=1e-11)
     size = exact.distance + exact.penalty + exact.rest
     for name in ("along", "rest"):  # the dual point itself may be of float32
         assert abs(getattr(sums, name) - getattr(exact, name)) <= 1e-5 * size
     assert np.isnan(sums.across)  # left to the triplets
-    alone, exact = cuda.look(C, None, X, k), reference.look(C0, None, X0, k)
+    alone, exact = cuda.look(C, None, X, k), reference.look(C0, None, X0, k0)
     assert alone.value(k) == pytest.approx(exact.value(k), rel=1e-6)
 
     Q = there(np.random.default_rng(1).standard_normal((shape[1], 5)))
     for change in (1.0, 0.5):
         sums, product = cuda.advance(C, z, X, k, change, Q)
-        exact, _ = reference.advance(C0, z0, X0, k, change, None)
+        exact, _ = reference.advance(C0, z0, X0, k0, change, None)
         assert far(z, z0) <= 1e-5
         assert far(product, z0 @ Q.double().cpu().numpy()) <= 3e-3  # products in TF32
         assert sums.value(k) == pytest.approx(exact.value(k), rel=1e-4)
         assert sums.rest == pytest.approx(exact.rest, rel=1e-3, abs=1e-6 * size)
     cuda.first(C, z, k, Q)
-    reference.first(C0, z0, k)
+    reference.first(C0, z0, k0)
     # rounding may leave a little where the exact step is zero
     assert np.abs(z.double().cpu().numpy() - z0).max() <= 1e-5
 

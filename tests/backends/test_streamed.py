@@ -35,6 +35,7 @@ def streaming(M, device="cpu"):
     return loss
 
 
+UNEVEN = np.random.default_rng(2).choice([0.0, 0.5, 2.0], (96, 64))
 TERMS = {
     "L1": (L1(0.7), NuclearBall),
     "signed": (SignedL1(0.5, 1.0), NuclearBall),
@@ -43,6 +44,8 @@ TERMS = {
     "none": (None, NuclearBall),
     "box": (Box(-1.0, 6.0, 1.0), NuclearBall),
     "positive": (Box(0.1, np.inf, 0.3), NuclearBall),
+    "weights": (L1(0.7, UNEVEN), NuclearBall),
+    "row of weights": (SignedL1(0.1, 0.2) + L1(0.7, UNEVEN[:1]), NuclearBall),
     "norm": (L1(0.7), lambda tau: NuclearNorm(12.0)),
 }
 
@@ -84,29 +87,52 @@ def test_a_power_step_is_one_sweep(device):
 
 
 @on_devices
-@pytest.mark.parametrize("ends", [{}, {"low": -0.5, "high": 1.0}], ids=["zero", "bounds"])
+@pytest.mark.parametrize(
+    "ends",
+    [{}, {"low": -0.5, "high": 1.0}, {"factor": 0.4, "weights": UNEVEN}],
+    ids=["zero", "bounds", "weights"],
+)
 def test_passes_agree_with_the_reference(device, ends):
     M, _ = matrix()
     C = streaming(M, device).target / 2.0
-    z, rng, k = C.fresh(), np.random.default_rng(1), Step(0.7, 1.0, 0.1, 0.7, 0.3, **ends)
+    z, rng, k0 = C.fresh(), np.random.default_rng(1), Step(0.7, 1.0, 0.1, 0.7, 0.3, **ends)
+    k = k0._replace(weights=streamed.beside(C, UNEVEN)) if k0.weighted else k0
+    z.weights = k.weights
     U, V = (np.linalg.qr(rng.standard_normal((n, 3)))[0] for n in M.shape)
     X, half, whole = LowRank(U, np.array([9.0, 5.0, 1.0]), V.T), M / 2.0, np.empty_like(M)
     here = LowRank(
         *(torch.from_numpy(np.ascontiguousarray(x)).to(device) for x in (U, X.s, V.T))
     )
     streamed.first(C, z, k)
-    reference.first(half, whole, k)
+    reference.first(half, whole, k0)
     for change in (1.0, 1.5):
         np.testing.assert_allclose(
-            streamed.look(C, z, here, k), reference.look(half, whole, X, k), rtol=1e-9
+            streamed.look(C, z, here, k), reference.look(half, whole, X, k0), rtol=1e-9
         )
         sums, _ = streamed.advance(C, z, here, k, change)
-        expected, _ = reference.advance(half, whole, X, k, change)
+        expected, _ = reference.advance(half, whole, X, k0, change)
         np.testing.assert_allclose(sums, expected, rtol=1e-9)
     np.testing.assert_allclose(z[40:60].cpu().numpy(), whole[40:60], rtol=1e-9)
     np.testing.assert_allclose(
-        streamed.look(C, None, here, k)[:2], reference.look(half, None, X, k)[:2], rtol=1e-9
+        streamed.look(C, None, here, k)[:2], reference.look(half, None, X, k0)[:2], rtol=1e-9
     )
+
+
+@on_devices
+@pytest.mark.parametrize("stored", [np.float32, np.float64], ids=["float32", "float64"])
+def test_weights_in_files(tmp_path, device, stored):
+    """They are read in tiles, also with another precision than the data's."""
+    M, tau = matrix(dtype=np.float32)
+    np.save(tmp_path / "W.npy", UNEVEN.astype(stored) / 3.0)
+    W = np.load(tmp_path / "W.npy", mmap_mode="r")
+    problem = Problem(streaming(M, device), L1(2.1, W), NuclearBall(tau))
+    assert np.shares_memory(problem.entrywise().weights.host, W)
+    assert problem.entrywise().weights.rows == 16
+    found = wp.minimize(problem, tol=1e-3, progress=False, checkpoint=tmp_path / "run")
+    wanted = wp.minimize(Problem(Denoising(M), L1(0.7, UNEVEN), NuclearBall(tau)), tol=1e-3)
+    assert found.certified
+    assert found.certificate.lower_bound <= wanted.value
+    assert wanted.certificate.lower_bound <= found.value * (1.0 + 1e-6)
 
 
 @on_devices
@@ -121,9 +147,10 @@ def test_files_and_tensors(tmp_path, device):
 
 
 @on_devices
-def test_a_run_resumes_from_its_moves(tmp_path, device):
+@pytest.mark.parametrize("weights", [None, UNEVEN[:80, :60]], ids=["even", "uneven"])
+def test_a_run_resumes_from_its_moves(tmp_path, device, weights):
     M, tau = matrix(80, 60)
-    problem = Problem(streaming(M, device), L1(0.7), NuclearBall(tau))
+    problem = Problem(streaming(M, device), L1(0.7, weights), NuclearBall(tau))
     options = {"tol": 1e-3, "progress": False}
     whole = wp.minimize(problem, **options)
     options |= {"checkpoint": tmp_path / "run.safetensors", "checkpoint_every": 0.0}

@@ -13,6 +13,8 @@ from weakprox.penalties import L1, Box, ElasticNet, GroupL2, SignedL1
 from weakprox.solvers import DavisYin, LeanSplitting
 from weakprox.spectral import NuclearBall, NuclearNorm, TracePSD
 
+UNEVEN = np.random.default_rng(2).choice([0.0, 0.5, 3.0], (60, 60))
+UNEVEN = np.triu(UNEVEN) + np.triu(UNEVEN, 1).T  # free entries among them
 PENALTIES = {
     "none": None,
     "l1": L1(0.3),
@@ -28,6 +30,8 @@ PENALTIES = {
     "negative": Box(-1.0, -0.5, 0.2),
     "box + elastic net": Box(-1.0, 1.2, 0.4) + ElasticNet(0.0, 0.05),
     "box + l1": Box(0.0, np.inf, 0.3) + L1(0.2),
+    "weights": lambda m, d: L1(0.3, UNEVEN[:m, :d]),
+    "weights + signed": lambda m, d: L1(0.3, UNEVEN[:m, :d]) + SignedL1(0.05, 0.1, 0.05),
 }
 GROUPED = [name for name in PENALTIES if "rows" in name or "columns" in name]
 SPECTRAL = ["ball", "norm", "psd"]
@@ -48,7 +52,8 @@ def problem(penalty, spectral, make=np.asarray, shape=(60, 47)):
             if spectral == "ball"
             else NuclearNorm(2 * s[3])
         )
-    return wp.Problem(Denoising(make(M)), PENALTIES[penalty], h)
+    R = PENALTIES[penalty]
+    return wp.Problem(Denoising(make(M)), R(*M.shape) if callable(R) else R, h)
 
 
 @pytest.mark.parametrize(("penalty", "spectral"), CASES)

@@ -93,13 +93,18 @@ def test_a_run_goes_on_from_its_moves(here):
     assert on.counts == whole.counts
 
 
-def test_a_run_goes_on_from_a_file(tmp_path):
+UNEVEN = np.random.default_rng(2).choice([0.0, 0.5, 2.0], M.shape)
+
+
+@pytest.mark.parametrize("weights", [None, UNEVEN], ids=["even", "uneven"])
+def test_a_run_goes_on_from_a_file(tmp_path, weights):
     D, path = da.from_array(M, chunks=(90, 120)), tmp_path / "run.safetensors"
     options = {"tol": TOL, "checkpoint": path, "checkpoint_every": 0.0}
-    wp.minimize(problem(D, TAU), max_svds=4, **options)
+    given = problem(D, TAU, wp.penalties.L1(LAM, weights))
+    wp.minimize(given, max_svds=4, **options)
     assert path.stat().st_size < M.nbytes
-    on = wp.minimize(problem(D, TAU), resume=True, **options)
-    whole = wp.minimize(problem(D, TAU), tol=TOL)
+    on = wp.minimize(given, resume=True, **options)
+    whole = wp.minimize(given, tol=TOL)
     assert np.array_equal(on.low_rank.U, whole.low_rank.U)
 
 
@@ -107,6 +112,7 @@ FORMS = {
     "groups": (wp.penalties.GroupL2(1.0), wp.spectral.NuclearBall(TAU)),
     "signed": (wp.penalties.SignedL1(LAM, 2 * LAM), wp.spectral.NuclearBall(TAU)),
     "box": (wp.penalties.Box(-0.1, 3.0, LAM), wp.spectral.NuclearBall(TAU)),
+    "weights": (wp.penalties.L1(LAM, UNEVEN), wp.spectral.NuclearBall(TAU)),
     "none": (None, wp.spectral.NuclearBall(TAU)),
 }
 

@@ -68,6 +68,10 @@ class Blocked(Rows):
     def held(self) -> list[Task]:
         return self._parts
 
+    def beside(self, weights: list[Task] | None) -> list[Any]:
+        """Weights of each block's rows, None if there are none."""
+        return [None] * len(self._parts) if weights is None else weights
+
     def fresh(self) -> Target:
         """A target with arbitrary contents, on the workers of the blocks."""
         return Target(self)
@@ -100,11 +104,13 @@ class Target(Rows, Replayed):
         """The blocks, recomputed if another target has taken them over."""
         if self._states is None:
             moves, parts = shared(self.moves), self.source.held()
-            self._states = keep(each(work.replayed, parts, [moves] * len(parts)))
+            weights = self.source.beside(self.weights)
+            self._states = keep(each(work.replayed, parts, weights, [moves] * len(parts)))
         return self._states
 
     def take_over(self, other: Target) -> None:
         """Take the state and blocks of another target, which keeps only its moves."""
+        other.weights = self.weights  # one from a file has none
         self.moves, self._states = list(other.moves), other.held()
         other._states = other.product = None
 
@@ -114,14 +120,16 @@ class Target(Rows, Replayed):
         last: list[Any] = [None] * len(parts) if move.V is None else self.held()
         many = [[shared(x)] * len(parts) for x in (move, Q)]
         B = [None] * len(parts) if B is None else B
-        states = each(work.moved, parts, last, *many, B)
+        weights = self.source.beside(self.weights)
+        states = each(work.moved, parts, weights, last, *many, B)
         kept = keep([*states, *each(work.found, states)])
         # release the old blocks before the new ones exist, so that each can be freed in turn
         self._states, found = kept[: len(parts)], kept[len(parts) :]
         self.moves = [*([] if move.V is None else self.moves), move]
         self.product = None
         del last, states, B
-        return fetch(found, [*parts, *self._states])
+        held = parts if self.weights is None else [*parts, *weights]
+        return fetch(found, [*held, *self._states])
 
 
 def block_rows(shape: tuple[int, int], dtype: Any) -> int:

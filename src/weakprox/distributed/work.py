@@ -21,6 +21,8 @@ Vector = np.ndarray[Any, np.dtype[np.float64]]
 class Move(NamedTuple):
     """One step of z, small enough to be stored, from which z can be recomputed from C.
 
+    Its weights are not part of it, but blocks beside those of C.
+
     The low-rank point of a step has its left vectors in the span of z Y, for a narrow Y, so
     Y and a small T are enough: X = (z Y) T V'.
     """
@@ -64,9 +66,14 @@ def divided(block: Block, unit: float) -> Block:
     return block / block.dtype.type(unit)  # type: ignore[no-any-return]
 
 
-def moved(c: Block, state: State | None, move: Move, Q: Block | None, B: Any = None) -> State:
-    """The next z of this block; the last one is not changed. B is z Y, if known."""
-    k = move.step
+def moved(
+    c: Block, w: Block | None, state: State | None, move: Move, Q: Block | None, B: Any = None
+) -> State:
+    """The next z of this block; the last one is not changed. B is z Y, if known.
+
+    w are the weights of these rows, if there are any.
+    """
+    k = move.step._replace(weights=w)
     if move.V is None or move.Y is None or state is None:
         z = _fresh(c)
         product = _passes(z, c).first(c, z, k, Q)
@@ -78,11 +85,11 @@ def moved(c: Block, state: State | None, move: Move, Q: Block | None, B: Any = N
     return State(z, np.array(sums), product)
 
 
-def replayed(c: Block, moves: list[Move]) -> State:
+def replayed(c: Block, w: Block | None, moves: list[Move]) -> State:
     """The z that results from these moves."""
     state = None
     for move in moves:
-        state = moved(c, state, move, None)
+        state = moved(c, w, state, move, None)
     assert state is not None
     return state
 
@@ -92,9 +99,17 @@ def found(state: State) -> tuple[Vector, Block | None]:
     return state.sums, state.product
 
 
-def looked(c: Block, held: Any, U: Block, right: tuple[Block, Block], k: Step) -> Vector:
+def looked(
+    c: Block, w: Block | None, held: Any, U: Block, right: tuple[Block, Block], k: Step
+) -> Vector:
     """All sums over this block at the point U s Vt."""
+    k = k._replace(weights=w)
     return np.array(_passes(c).look(c, _of(held), LowRank(U, *right), k))
+
+
+def beside(c: Block, weights: Block) -> Block:
+    """Weights of the rows of a block, as passes over it read them."""
+    return _passes(c).beside(c, weights)  # type: ignore[no-any-return]
 
 
 def multiplied(held: Any, V: Block, quick: bool) -> Block:

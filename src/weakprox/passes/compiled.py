@@ -33,8 +33,9 @@ compiled = numba.njit(
 
 
 @compiled
-def _step_tile(C, old, z, X, numbers, ends, sums):  # type: ignore[no-untyped-def]
-    # `ends` is None if slopes begin at zero: the compiler then leaves the other branches out
+def _step_tile(C, old, z, X, numbers, ends, weights, sums):  # type: ignore[no-untyped-def]
+    # `ends` is None if slopes begin at zero, and `weights` if they are alike: the compiler
+    # leaves the other branches out
     gamma, beta, curvature, above, below, change = numbers
     ahead, toward, steep = 2.0 - gamma * (beta + curvature), gamma * beta, 1.0 / gamma
     for i in range(C.shape[0]):
@@ -43,7 +44,13 @@ def _step_tile(C, old, z, X, numbers, ends, sums):  # type: ignore[no-untyped-de
         for j in range(C.shape[1]):
             c, at, x = c_row[j], old_row[j], x_row[j]
             t = ahead * x + toward * c - at
-            if ends is None:
+            if weights is not None:
+                factor, w = weights
+                more = factor * w[i, j]
+                s = min(max(t * steep, -(below + more)), above + more)
+                price += max((above + more) * x, -(below + more) * x)
+                along += s * x
+            elif ends is None:
                 s = min(max(t * steep, -below), above)
                 price += max(above * x, -below * x)
                 along += s * x
@@ -104,14 +111,20 @@ def _squares_tile(C, z, X, numbers, squares):  # type: ignore[no-untyped-def]
 
 
 @numba.njit(inline="always")
-def _look_part(c_row, z_row, x_row, cuts, numbers, ends, start, length, part):  # type: ignore[no-untyped-def]
+def _look_part(c_row, z_row, x_row, cuts, numbers, ends, weights, i, start, length, part):  # type: ignore[no-untyped-def]
     beta, curvature, above, below, ahead, toward, steep = numbers
     distance = price = along = across = rest = square = 0.0
     for j in range(length):
         c, at = np.float64(c_row[start + j]), np.float64(z_row[start + j])
         x = x_row[start + j]
         t = ahead * x + toward * c - at
-        if ends is None:
+        if weights is not None:
+            factor, slopes = weights
+            more = factor * np.float64(slopes[i, start + j])
+            s = min(max(t * steep, -(below + more)), above + more)
+            price += max((above + more) * x, -(below + more) * x)
+            along += s * x
+        elif ends is None:
             y = min(max(t * steep, -below), above)
             s = y + cuts[start + j] * (t * steep - y)
             price += max(above * x, -below * x)
@@ -132,7 +145,7 @@ def _look_part(c_row, z_row, x_row, cuts, numbers, ends, start, length, part):  
 
 
 @compiled
-def _look_tile(C, z, X, numbers, ends, level, cuts, parts, sums):  # type: ignore[no-untyped-def]
+def _look_tile(C, z, X, numbers, ends, weights, level, cuts, parts, sums):  # type: ignore[no-untyped-def]
     # A compiler sums CHAIN terms in vectors of the machine's width, or one by one; the parts
     # are summed pairwise. So the error has the same bound on every machine.
     gamma, beta, curvature, above, below = numbers
@@ -150,11 +163,15 @@ def _look_tile(C, z, X, numbers, ends, level, cuts, parts, sums):  # type: ignor
             norm = np.sqrt(square)
             cuts[:] = level / norm if norm > level else 1.0
         for k in range(whole):
-            _look_part(c_row, z_row, x_row, cuts, numbers, ends, k * CHAIN, CHAIN, parts[k])
+            _look_part(
+                c_row, z_row, x_row, cuts, numbers, ends, weights, i, k * CHAIN, CHAIN, parts[k]
+            )  # fmt: skip
         if whole < parts.shape[0]:
             start = whole * CHAIN
-            left_over = C.shape[1] - start
-            _look_part(c_row, z_row, x_row, cuts, numbers, ends, start, left_over, parts[whole])
+            left_over, part = C.shape[1] - start, parts[whole]
+            _look_part(
+                c_row, z_row, x_row, cuts, numbers, ends, weights, i, start, left_over, part
+            )  # fmt: skip
         count = parts.shape[0]
         while count > 1:
             half = (count + 1) // 2
@@ -167,20 +184,30 @@ def _look_tile(C, z, X, numbers, ends, level, cuts, parts, sums):  # type: ignor
 
 
 @compiled
-def _first_tile(C, z, scale, above, below, ends):  # type: ignore[no-untyped-def]
+def _first_tile(C, z, scale, above, below, ends, weights):  # type: ignore[no-untyped-def]
     for i in range(C.shape[0]):
         c_row, z_row = C[i], z[i]
         for j in range(C.shape[1]):
             t = scale * c_row[j]
-            if ends is None:
+            if weights is not None:
+                factor, w = weights
+                more = factor * w[i, j]
+                z_row[j] = t - min(max(t, -(below + more)), above + more)
+            elif ends is None:
                 z_row[j] = t - min(max(t, -below), above)
             else:
                 low, high = ends
                 z_row[j] = t - min(max(t - min(max(t, low), high), -below), above)
 
 
+@numba.njit(inline="always")
+def _within(weights, i, end):  # type: ignore[no-untyped-def]
+    # the factor and these rows of the weights, if there are any
+    return None if weights is None else (weights[0], weights[1][i:end])
+
+
 @compiled
-def _advance(C, old, z, left, Vt, Q, B, numbers, ends, sums, apart, low, high, rows):  # type: ignore[no-untyped-def]
+def _advance(C, old, z, left, Vt, Q, B, numbers, ends, weights, sums, apart, low, high, rows):  # type: ignore[no-untyped-def]
     room = np.empty((rows, C.shape[1]), C.dtype)
     # separate arrays, since a loop that overwrites its input could not be vectorised
     fresh = np.empty((0 if apart else rows, C.shape[1]), z.dtype)
@@ -189,7 +216,8 @@ def _advance(C, old, z, left, Vt, Q, B, numbers, ends, sums, apart, low, high, r
         c, before, after, X = C[i:end], old[i:end], z[i:end], room[: end - i]
         made = after if apart else fresh[: end - i]
         np.dot(left[i:end], Vt, X)
-        _step_tile(c, before, made, X, numbers, ends, sums[i:end])
+        here = _within(weights, i, end)
+        _step_tile(c, before, made, X, numbers, ends, here, sums[i:end])
         if not apart:
             after[:] = made
         if Q.shape[1] > 0:
@@ -232,7 +260,7 @@ def _squares(C, z, left, Vt, numbers, squares, low, high, rows):  # type: ignore
 
 
 @compiled
-def _look(C, z, left, Vt, numbers, ends, level, columns, sums, low, high, rows):  # type: ignore[no-untyped-def]
+def _look(C, z, left, Vt, numbers, ends, weights, level, columns, sums, low, high, rows):  # type: ignore[no-untyped-def]
     room = np.empty((rows, C.shape[1]))
     parts = np.empty(((C.shape[1] + CHAIN - 1) // CHAIN, 6))
     cuts = columns.copy()
@@ -240,14 +268,16 @@ def _look(C, z, left, Vt, numbers, ends, level, columns, sums, low, high, rows):
         end = min(i + rows, high)
         X = room[: end - i]
         np.dot(left[i:end], Vt, X)
-        _look_tile(C[i:end], z[i:end], X, numbers, ends, level, cuts, parts, sums[:, i:end])
+        here, found = _within(weights, i, end), sums[:, i:end]
+        _look_tile(C[i:end], z[i:end], X, numbers, ends, here, level, cuts, parts, found)
 
 
 @compiled
-def _first(C, z, Q, B, scale, above, below, ends, low, high, rows):  # type: ignore[no-untyped-def]
+def _first(C, z, Q, B, scale, above, below, ends, weights, low, high, rows):  # type: ignore[no-untyped-def]
     for i in range(low, high, rows):
         end = min(i + rows, high)
-        _first_tile(C[i:end], z[i:end], scale, above, below, ends)
+        here = _within(weights, i, end)
+        _first_tile(C[i:end], z[i:end], scale, above, below, ends, here)
         if Q.shape[1] > 0:
             np.dot(z[i:end], Q, B[i:end])
 
@@ -272,8 +302,10 @@ def first(C: Array, z: Array, k: Step, Q: Array | None = None) -> Array | None:
         reference.first(C, z, k)
         return None if Q is None else quick_times(z, Q)
     block, B = _block(z, Q)
-    scale, up, down = (z.dtype.type(k.gamma * x) for x in (k.beta, k.above, k.below))
-    _spread(z, _first, C, z, block, B, scale, up, down, _ends(k, z.dtype.type))
+    kind = z.dtype.type
+    scale, up, down = (kind(k.gamma * x) for x in (k.beta, k.above, k.below))
+    weights = _weights(k, kind, k.gamma)
+    _spread(z, _first, C, z, block, B, scale, up, down, _ends(k, kind), weights)
     return None if Q is None else B
 
 
@@ -283,7 +315,8 @@ def look(C: Array, z: Array | None, X: LowRank, k: Step) -> Sums:
     left, Vt = _rows(X.U, float) * X.s, _rows(X.Vt, float)
     sums, numbers = np.empty((6, C.shape[0])), tuple(float(x) for x in k[:5])
     level, columns = _groups(C, z, left, Vt, k)
-    _spread(C, _look, C, at, left, Vt, numbers, _ends(k, float), level, columns, sums)
+    ends, weights = _ends(k, float), _weights(k, float)
+    _spread(C, _look, C, at, left, Vt, numbers, ends, weights, level, columns, sums)
     # sum the rows pairwise
     return Sums._make([*map(float, sums.sum(axis=1)), group_norms(X, k)])
 
@@ -291,6 +324,13 @@ def look(C: Array, z: Array | None, X: LowRank, k: Step) -> Sums:
 def _ends(k: Step, kind: Callable[[float], Any]) -> tuple[Any, Any] | None:
     """Where the slopes begin, as numbers of this type; None if that is zero."""
     return (kind(k.low), kind(k.high)) if k.shifted else None
+
+
+def _weights(
+    k: Step, kind: Callable[[float], Any], scale: float = 1.0
+) -> tuple[Any, Array] | None:
+    """The factor, as a number of this type, and the weights; None if there are none."""
+    return (kind(scale * k.factor), k.weights) if k.weighted else None
 
 
 def _groups(C: Array, z: Array | None, left: Array, Vt: Array, k: Step) -> tuple[float, Array]:
@@ -329,10 +369,17 @@ def advance_from(
         B = None if Q is None else quick_times(z, Q)
     else:
         block, B = _block(z, Q)
-        ends = _ends(k, z.dtype.type)
-        _spread(z, _advance, C, old, z, left, Vt, block, B, numbers, ends, sums, apart)
+        ends, weights = _ends(k, z.dtype.type), _weights(k, z.dtype.type)
+        _spread(z, _advance, C, old, z, left, Vt, block, B, numbers, ends, weights, sums, apart)
     found = Sums._make([*map(float, sums.sum(axis=0)), square, group_norms(X, k)])
     return found, None if Q is None else B
+
+
+def beside(C: Array, weights: Any) -> Array:
+    """As `reference.beside`: read-only, so that passes are compiled for such arrays alone."""
+    found: Array = reference.beside(C, weights).view()
+    found.flags.writeable = False
+    return found
 
 
 def blend_into(X: Array, V: LowRank, step: float, scratch: Array | None = None) -> None:

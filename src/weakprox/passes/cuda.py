@@ -44,14 +44,16 @@ def first(C: Array, z: Array, k: Step, Q: Array | None = None) -> Array | None:
     if k.grouped or (Q is not None and Q.shape[1] > WIDEST):
         reference.first(C, z, k) if k.grouped else first(C, z, k)
         return None if Q is None else times(z, Q)
-    return enqueue_first(C, z, _numbers(k, C), Q, k.groups)
+    return enqueue_first(C, z, _numbers(k.numbers, C), Q, k.groups, k.weights)
 
 
 def look(C: Array, z: Array | None, X: LowRank, k: Step) -> Sums:
     """As `reference.look`, without `across`."""
     if int(X.s.shape[0]) > (WIDEST_LOOK if C.element_size() == 4 else WIDEST):
         return reference.look(C, z, X, k)
-    terms = enqueue_look(C, z, X, _numbers(k, C), k.groups).tolist()  # one transfer to the host
+    numbers = _numbers(k.numbers, C)
+    # one transfer to the host
+    terms = enqueue_look(C, z, X, numbers, k.groups, k.weights).tolist()
     found = Sums._make([*terms, group_norms(X, k)])
     return found._replace(square=squared_norm(X.U, X.s, X.Vt.T)) if k.curvature else found
 
@@ -62,20 +64,32 @@ def advance(
     """As `reference.advance`."""
     if k.grouped and int(X.s.shape[0]) > WIDEST:
         return reference.advance(C, z, X, k, change, Q)
-    out, B = enqueue_advance(C, z, X, _numbers((*k, change), C), Q, groups=k.groups)
+    numbers = _numbers((*k.numbers, change), C)
+    out, B = enqueue_advance(C, z, X, numbers, Q, groups=k.groups, weights=k.weights)
     return Sums._make([*out.tolist(), group_norms(X, k)]), B
 
 
 def enqueue_first(
-    C: Array, z: Array, numbers: Array, Q: Array | None, groups: int = 0
+    C: Array,
+    z: Array,
+    numbers: Array,
+    Q: Array | None,
+    groups: int = 0,
+    weights: Array | None = None,
 ) -> Array | None:
     """`first` without waiting and without groups, its constants in an array on the device."""
     nothing = LowRank(C[:, :1], C[0, :1], C[:1])  # not read
-    return _pass(C, z, nothing, numbers, Q, begin=True, precise=False, groups=groups)[1]
+    how: Any = {"begin": True, "precise": False, "groups": groups, "weights": weights}
+    return _pass(C, z, nothing, numbers, Q, **how)[1]
 
 
 def enqueue_look(
-    C: Array, z: Array | None, X: LowRank, numbers: Array, groups: int = 0
+    C: Array,
+    z: Array | None,
+    X: LowRank,
+    numbers: Array,
+    groups: int = 0,
+    weights: Array | None = None,
 ) -> Array:
     """The sums of `look` on the device, without waiting."""
     m, n = C.shape
@@ -87,7 +101,8 @@ def enqueue_look(
     groups = 0 if z is None and groups in CUT else groups
     cuts = _cuts(C, z, X, numbers, groups, double=True) if groups in CUT else numbers
     cuda_kernels.look_kernel[grid](
-        C, C if z is None else z, U, X.s, Vt, numbers, cuts, out, m, n // unit, rank,
+        C, C if z is None else z, C if weights is None else weights, U, X.s, Vt, numbers,
+        cuts, out, m, n // unit, rank,
         U.stride(0), per, z is not None, groups, unit, _power(rank), rows, columns,
         num_warps=warps, num_stages=stages,
     )  # fmt: skip
@@ -103,6 +118,7 @@ def enqueue_advance(
     *,
     precise: bool = True,
     groups: int = 0,
+    weights: Array | None = None,
 ) -> tuple[Array, Array | None]:
     """`advance` without waiting; the sums are an array on the device.
 
@@ -110,12 +126,15 @@ def enqueue_advance(
     for a power step, unless some of its columns are smaller than others by orders of magnitude.
     """
     if max(int(X.s.shape[0]), 0 if Q is None else int(Q.shape[1])) > NARROW:
-        out = _stored_advance(C, z, X, numbers, groups)
+        out = _stored_advance(C, z, X, numbers, groups, weights)
         return out, None if Q is None else arrays.quick_times(z, Q)
-    return _pass(C, z, X, numbers, Q, begin=False, precise=precise, groups=groups)
+    how: Any = {"precise": precise, "groups": groups, "weights": weights}
+    return _pass(C, z, X, numbers, Q, begin=False, **how)
 
 
-def _stored_advance(C: Array, z: Array, X: LowRank, numbers: Array, groups: int) -> Array:
+def _stored_advance(
+    C: Array, z: Array, X: LowRank, numbers: Array, groups: int, weights: Array | None
+) -> Array:
     """The sums of `advance`, with X computed by the library's product and stored in part.
 
     Beyond some width that is faster than products within a kernel, despite more memory passes.
@@ -124,7 +143,7 @@ def _stored_advance(C: Array, z: Array, X: LowRank, numbers: Array, groups: int)
     unit = _unit(n)
     rows, columns, warps, stages = MOVED
     cuts = _cuts(C, z, X, numbers, groups, double=False) if groups in CUT else numbers
-    left, found = X.U * X.s, []
+    left, found, slopes = X.U * X.s, [], C if weights is None else weights
     for part in row_blocks(C, z):
         point = left[part] @ X.Vt
         height = int(point.shape[0])
@@ -132,7 +151,7 @@ def _stored_advance(C: Array, z: Array, X: LowRank, numbers: Array, groups: int)
         out = torch.empty((grid[0] * grid[1], TERMS), device=C.device, dtype=torch.float64)
         own = cuts[part] if groups == 1 else cuts
         cuda_kernels.moved_kernel[grid](
-            C[part], z[part], point, numbers, own, out, height, n // unit, per,
+            C[part], z[part], slopes[part], point, numbers, own, out, height, n // unit, per,
             groups, unit, rows, columns, num_warps=warps, num_stages=stages,
         )  # fmt: skip
         found.append(out.sum(0))
@@ -183,6 +202,7 @@ def _pass(
     begin: bool,
     precise: bool,
     groups: int,
+    weights: Array | None,
 ) -> tuple[Any, Array | None]:
     m, n = C.shape
     unit = _unit(n)
@@ -196,9 +216,9 @@ def _pass(
     out = torch.empty((grid[0] * grid[1], TERMS), device=C.device, dtype=torch.float64)
     cuts = _cuts(C, z, X, numbers, groups, double=False) if groups in CUT else numbers
     cuda_kernels.advance_kernel[grid](
-        C, z, U, X.s, Vt, block, B, numbers, cuts, out, m, n // unit, rank, width,
-        U.stride(0), block.stride(0), per, begin, precise, groups, unit, _power(rank), wide,
-        rows, columns,
+        C, z, C if weights is None else weights, U, X.s, Vt, block, B, numbers, cuts, out,
+        m, n // unit, rank, width, U.stride(0), block.stride(0), per, begin, precise, groups,
+        unit, _power(rank), wide, rows, columns,
         num_warps=warps, num_stages=stages,
     )  # fmt: skip
     return out.sum(0), None if Q is None else _joined(B, width)
@@ -212,6 +232,11 @@ def _tile(C: Array) -> tuple[int, int, int, int]:
 def _numbers(numbers: Any, C: Array) -> Array:
     """Constants in float64 on the device; kernel arguments would be rounded."""
     return torch.tensor((*numbers, 1.0), dtype=torch.float64, device=C.device)
+
+
+def beside(C: Array, weights: Any) -> Array:
+    """As `reference.beside`, in contiguous memory."""
+    return reference.beside(C, weights).contiguous()
 
 
 def times(z: Array, V: Array) -> Array:

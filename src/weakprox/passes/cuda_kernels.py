@@ -16,7 +16,7 @@ TERMS = tl.constexpr(6)  # sums over entries, in the order of Sums
 
 # positions in an array of constants, in the order of Step
 GAMMA, BETA, CURVATURE, ABOVE, BELOW = (tl.constexpr(i) for i in range(5))
-LOW, HIGH, CHANGE = (tl.constexpr(i) for i in (7, 8, 9))
+LOW, HIGH, FACTOR, CHANGE = (tl.constexpr(i) for i in (7, 8, 9, 10))
 
 
 @triton.jit
@@ -49,7 +49,7 @@ def _rounded_down(bound, kind: tl.constexpr):
 
 @triton.jit
 def _constants(numbers, kind: tl.constexpr):
-    """gamma, beta, the curvature, both slopes and where they begin, the change of gamma."""
+    """gamma, beta, the curvature, both slopes, where they begin, the change of gamma."""
     return (
         tl.load(numbers + GAMMA).to(kind),
         tl.load(numbers + BETA).to(kind),
@@ -60,6 +60,20 @@ def _constants(numbers, kind: tl.constexpr):
         tl.load(numbers + HIGH).to(kind),
         tl.load(numbers + CHANGE).to(kind),
     )
+
+
+@triton.jit
+def _more(weights, at, inside, numbers, kind: tl.constexpr):
+    """The slopes that weights add to entries."""
+    w = tl.load(weights + at, mask=inside, other=0.0)
+    return tl.load(numbers + FACTOR).to(kind) * w.to(kind)
+
+
+@triton.jit
+def _least(slope, kind: tl.constexpr):
+    """Slopes of entries, reduced by more than the rounding of their factors and sums."""
+    share: tl.constexpr = 1.0 - 1e-15 if kind == tl.float64 else 1.0 - 4e-7
+    return slope * share
 
 
 @triton.jit
@@ -125,7 +139,7 @@ def _store_estimates(out, distance, price, along, rest, square):
 
 @triton.jit
 def look_kernel(
-    C, Z, U, s, Vt, numbers, cuts, out, m, columns, rank, row_u, per,
+    C, Z, weights, U, s, Vt, numbers, cuts, out, m, columns, rank, row_u, per,
     whole: tl.constexpr, groups: tl.constexpr, UNIT: tl.constexpr,
     R: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr,
 ):  # fmt: skip
@@ -162,6 +176,9 @@ def look_kernel(
         distance += far * far
         if groups == 3:
             price += _price(X, up, down, low, high, inside, groups)
+        elif groups == 4:
+            more = _more(weights, base + j[None, :], inside, numbers, tl.float64)
+            price += X * tl.where(X.to(tl.float32) > 0.0, up + more, -(down + more))
         else:
             # max(up X, -down X): the sign is read in float32, as float64 comparisons are slow
             price += X * tl.where(X.to(tl.float32) > 0.0, up, -down)
@@ -170,7 +187,11 @@ def look_kernel(
             # any s in the dual set is valid, so the precision of the data is enough
             t = ahead * X.to(kind) + toward * near - at
             past = _beyond(t, low.to(kind), high.to(kind), inside, groups)
-            y = _clip(past * steep, below, above)
+            if groups == 4:
+                more = _more(weights, base + j[None, :], inside, numbers, kind)
+                y = _clip(past * steep, _least(below + more, kind), _least(above + more, kind))
+            else:
+                y = _clip(past * steep, below, above)
             pull = y.to(tl.float64)
             if groups == 1:  # rows
                 share = tl.load(cuts + i, mask=here, other=0.0)
@@ -240,7 +261,8 @@ def squares_kernel(
 
 @triton.jit
 def advance_kernel(
-    C, Z, U, s, Vt, Q, B, numbers, cuts, out, m, columns, rank, width, row_u, row_q, per,
+    C, Z, weights, U, s, Vt, Q, B, numbers, cuts, out, m, columns, rank, width,
+    row_u, row_q, per,
     begin: tl.constexpr, precise: tl.constexpr, groups: tl.constexpr, UNIT: tl.constexpr,
     R: tl.constexpr, W: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr,
 ):  # fmt: skip
@@ -264,10 +286,14 @@ def advance_kernel(
         j = start + tl.arange(0, BN)
         inside = here[:, None] & (j < n)[None, :]
         c = tl.load(C + base + j[None, :], mask=inside, other=0.0)
+        up, down = above, below
+        if groups == 4:
+            more = _more(weights, base + j[None, :], inside, numbers, kind)
+            up, down = above + more, below + more
         if begin:
             t = gamma * beta * c
             far = _beyond(t, low, high, inside, groups)
-            after = t - _clip(far, gamma * below, gamma * above)
+            after = t - _clip(far, gamma * down, gamma * up)
         else:
             known = (r < rank)[:, None] & (j < n)[None, :]
             v = tl.load(Vt + r[:, None] * n + j[None, :], mask=known, other=0.0)
@@ -277,12 +303,12 @@ def advance_kernel(
                 X = tl.dot(u, v, input_precision="tf32x3")
             z = tl.load(Z + base + j[None, :], mask=inside, other=0.0)
             pull, move = _move(
-                X, c, z, gamma, beta, curvature, above, below, low, high, cuts, inside,
+                X, c, z, gamma, beta, curvature, up, down, low, high, cuts, inside,
                 i, j, m, n, groups,
             )  # fmt: skip
             far = X - c
             distance += far * far
-            price += _price(X, above, below, low, high, inside, groups)
+            price += _price(X, up, down, low, high, inside, groups)
             along += _along(pull, X, low, high, groups)
             rest += move * move
             after = change * z + (1.0 - change) * X + move
@@ -304,7 +330,7 @@ def advance_kernel(
 
 @triton.jit
 def moved_kernel(
-    C, Z, X, numbers, cuts, out, m, columns, per,
+    C, Z, weights, X, numbers, cuts, out, m, columns, per,
     groups: tl.constexpr, UNIT: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr,
 ):  # fmt: skip
     # `advance_kernel` for a point that is stored, without the product
@@ -327,13 +353,17 @@ def moved_kernel(
         c = tl.load(C + at, mask=inside, other=0.0)
         z = tl.load(Z + at, mask=inside, other=0.0)
         x = tl.load(X + at, mask=inside, other=0.0)
+        up, down = above, below
+        if groups == 4:
+            more = _more(weights, at, inside, numbers, kind)
+            up, down = above + more, below + more
         pull, move = _move(
-            x, c, z, gamma, beta, curvature, above, below, low, high, cuts, inside,
+            x, c, z, gamma, beta, curvature, up, down, low, high, cuts, inside,
             i, j, m, n, groups,
         )  # fmt: skip
         far = x - c
         distance += far * far
-        price += _price(x, above, below, low, high, inside, groups)
+        price += _price(x, up, down, low, high, inside, groups)
         along += _along(pull, x, low, high, groups)
         rest += move * move
         tl.store(Z + at, change * z + (1.0 - change) * x + move, mask=inside)

@@ -56,9 +56,9 @@ def applies(C: Array, width: int) -> bool:
 @contextmanager
 def lent(C: Array, arena: Any, k: Step) -> Iterator[DeviceEngine]:
     """Lend an engine to one run at a time; small ones are reused."""
-    groups = k.groups
+    how: Any = {"groups": k.groups, "weights": k.weights}
     if not _records(C):
-        engine = DeviceEngine(C, arena.like(C), groups=groups)
+        engine = DeviceEngine(C, arena.like(C), **how)
         try:
             yield engine
         finally:
@@ -66,12 +66,14 @@ def lent(C: Array, arena: Any, k: Step) -> Iterator[DeviceEngine]:
         return
     with _lock:
         idle = _idle.pop() if _idle else None
-    if idle is None or not idle.serves(C, groups):
-        idle = DeviceEngine(
-            torch.empty_like(C), torch.empty_like(C), recorded=True, groups=groups
-        )
+    if idle is None or not idle.serves(C, k.groups):
+        if k.weighted:
+            how["weights"] = torch.empty_like(C)
+        idle = DeviceEngine(torch.empty_like(C), torch.empty_like(C), recorded=True, **how)
     idle.use(FIRST)
     idle.C.copy_(C)
+    if k.weighted:
+        idle.weights.copy_(k.weights)
     try:
         yield idle
     finally:
@@ -89,8 +91,17 @@ def _records(C: Array) -> bool:
 class DeviceEngine(Engine):
     """An engine that exchanges a few numbers per step with a queue on the device."""
 
-    def __init__(self, C: Array, z: Array, *, recorded: bool = False, groups: int = 0) -> None:
+    def __init__(
+        self,
+        C: Array,
+        z: Array,
+        *,
+        recorded: bool = False,
+        groups: int = 0,
+        weights: Any = None,
+    ) -> None:
         super().__init__(C, z)
+        self.weights = weights
         self._own: Ritz | None = None
         self._queues: dict[int, Queue] = {}
         self._recorded, self._groups = recorded, groups
@@ -101,6 +112,7 @@ class DeviceEngine(Engine):
         queue = self._queues.get(width)
         if queue is None:
             how: Any = {"groups": self._groups, "width": width, "recorded": self._recorded}
+            how["weights"] = self.weights
             queue = self._queues[width] = Queue(self.C, self.z, **how)
         queue.follow()
         self.queue, self._own = queue, None
@@ -119,7 +131,7 @@ class DeviceEngine(Engine):
         if k.grouped:
             return self.adopt(super().begin(k, block, powers))
         self.queue.V.copy_(block)
-        self.queue.sent[3 * FIRST :] = (*k, 1.0)
+        self.queue.sent[3 * FIRST :] = (*k.numbers, 1.0)
         self.queue.do("begin", wait=False)
         for _ in range(powers - 1):
             self.queue.do("again", wait=False)
@@ -136,7 +148,7 @@ class DeviceEngine(Engine):
             X, sums, follow = super().advance(X, values, k, change, near, powers)
             return X, sums, lambda: self.adopt(follow())
         self.queue.follow()
-        self._send(values, (*k, change))
+        self._send(values, (*k.numbers, change))
         quick = near.s[-1] > GRADED * near.s[0]
         self.queue.do("quick_advance" if quick else "advance", wait=False)
         X = X or self.rounded(near, values)  # while the device works
@@ -161,7 +173,7 @@ class DeviceEngine(Engine):
         if not self._owns(found):
             return super().look(found, values, k)
         self.queue.follow()
-        self._send(values, (*k, 1.0))
+        self._send(values, (*k.numbers, 1.0))
         self.queue.do("look")
         sums, U = self._sums(), self.queue.U
         if k.grouped:

@@ -13,11 +13,12 @@ import torch
 
 from weakprox.linalg.arrays import Array
 from weakprox.linalg.lowrank import LowRank
-from weakprox.passes import Step, passes_for
+from weakprox.passes import passes_for
+from weakprox.passes.reference import NUMBERS
 
 FIRST = 16  # width of the block of a start
 RANDOM = 16  # vectors of a randomised bound
-CONSTANTS = len(Step._fields) + 1  # of a step, and the change of gamma
+CONSTANTS = NUMBERS + 1  # of a step, and the change of gamma
 OFTEN = 2  # times that work has been done when its launches are recorded
 
 _mailboxes: dict[int, list[list[Any]]] = defaultdict(list)  # unused ones, by width of the
@@ -27,9 +28,10 @@ _mailboxes: dict[int, list[list[Any]]] = defaultdict(list)  # unused ones, by wi
 class Queue:
     """Narrow arrays for the data C and the target z, and the work on them.
 
-    `groups` is the kind of groups of the penalty, as in `Step.groups`, and `width` that of the
-    block. `squares` is the length of the Gram matrices in a reply, before the numbers, and
-    `pivot` the position of the least pivot. If `recorded`, launches that repeat are replayed.
+    `groups` is the kind of groups of the penalty, as in `Step.groups`, `weights` those of a
+    step and `width` that of the block. `squares` is the length of the Gram matrices in a
+    reply, before the numbers, and `pivot` the position of the least pivot. If `recorded`,
+    launches that repeat are replayed.
     """
 
     def __init__(
@@ -39,10 +41,11 @@ class Queue:
         groups: int = 0,
         width: int = FIRST,
         *,
+        weights: Any = None,
         recorded: bool = False,
     ) -> None:
         self.C, self.z, self.passes, self.groups = C, z, passes_for(z, C), groups
-        self.recorded, self._done = recorded, Counter[str]()
+        self.weights, self.recorded, self._done = weights, recorded, Counter[str]()
         self.width, self.square = width, width * width
         self.squares, self.pivot = 4 * self.square, 4 * self.square + 6
         m, n = C.shape
@@ -124,7 +127,7 @@ class Queue:
     def _enqueue_begin(self) -> None:
         self._receive(numbers=True)
         product = self.passes.enqueue_first(
-            self.C, self.z, self._constants, self.V, self.groups
+            self.C, self.z, self._constants, self.V, self.groups, self.weights
         )
         self._power(product.double())
         self._pivot.fill_(1.0)
@@ -159,8 +162,9 @@ class Queue:
     def _enqueue_advance(self, precise: bool = True) -> None:
         self._receive(numbers=True)
         X = LowRank(self._U, self._numbers[: self.width].float(), self._Vt)
+        how: Any = {"precise": precise, "groups": self.groups, "weights": self.weights}
         sums, product = self.passes.enqueue_advance(
-            self.C, self.z, X, self._constants, self.V, precise=precise, groups=self.groups
+            self.C, self.z, X, self._constants, self.V, **how
         )
         damped = product.double() * self._turns[2 * self.square :]
         self.Y.copy_(self.passes.transpose_times(self.z, damped))
@@ -173,7 +177,8 @@ class Queue:
     def _enqueue_look(self) -> None:
         self._receive(numbers=True)
         X = LowRank(self.U, self._numbers[: self.width], self.V.T)
-        sums = self.passes.enqueue_look(self.C, self.z, X, self._constants, self.groups)
+        how: Any = {"groups": self.groups, "weights": self.weights}
+        sums = self.passes.enqueue_look(self.C, self.z, X, self._constants, **how)
         self._tell(numbers=sums)
 
     def _enqueue_squares(self) -> None:

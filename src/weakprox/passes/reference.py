@@ -9,7 +9,7 @@ for other arithmetic are tested against those here.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -20,6 +20,7 @@ from weakprox.linalg.arrays import (
     Array,
     clip_into,
     in_file,
+    like,
     multiply,
     namespace,
     quick_times,
@@ -34,6 +35,7 @@ from weakprox.linalg.arrays import (
 )
 from weakprox.linalg.arrays import quick_transpose_times as quick_transpose_times
 from weakprox.linalg.lowrank import LowRank
+from weakprox.linalg.tiled import Tiled
 
 TERMS = 6  # fields of Sums that are sums over entries; the last follows from factors
 Vector = np.ndarray[Any, np.dtype[np.float64]]
@@ -44,9 +46,10 @@ class SeparableForm:
     """R(X) = sum above (x - high)_+ + below (low - x)_+ + rows |row| + columns |column|.
 
     The norms are Euclidean, and low <= high are finite: a side without a bound has the slope
-    0. The penalty's quadratic is not part of it but its `curvature`. The proximal map has a
-    closed form unless there are two kinds of groups, or groups and bounds other than zero:
-    entries are thresholded, groups are scaled.
+    0. Each of the `weights` is a number a and an array W on the host that broadcasts to the
+    shape of X, and adds the sum of a W |x|. The penalty's quadratic is not part of the form
+    but its `curvature`. Passes support one of these at a time: groups of rows, groups of
+    columns, bounds other than zero, weights. Entries are thresholded, groups are scaled.
     """
 
     above: float = 0.0
@@ -55,11 +58,13 @@ class SeparableForm:
     columns: float = 0.0
     low: float = 0.0
     high: float = 0.0
+    weights: tuple[tuple[float, Any], ...] = field(default=(), compare=False)
 
     def __add__(self, other: SeparableForm) -> SeparableForm | None:
         """The form of a sum of penalties; None if slopes begin at different entries."""
         both = (self, other)
-        highs, lows = {x.high for x in both if x.above}, {x.low for x in both if x.below}
+        highs = {x.high for x in both if x.above or x.weights}
+        lows = {x.low for x in both if x.below or x.weights}
         ends = min(lows or highs or {0.0}), min(highs or lows or {0.0})
         if len(highs) > 1 or len(lows) > 1 or ends[0] > ends[1]:
             return None
@@ -69,11 +74,16 @@ class SeparableForm:
             self.rows + other.rows,
             self.columns + other.columns,
             *ends,
+            self.weights + other.weights,
         )
 
 
 class Step(NamedTuple):
-    """Constants of a step: its size gamma, those of G, the curvature and form of R."""
+    """Constants of a step: its size gamma, those of G, the curvature and form of R.
+
+    With `weights`, an array beside C, an entry has the slopes above + factor w and
+    below + factor w.
+    """
 
     gamma: float
     beta: float
@@ -84,6 +94,40 @@ class Step(NamedTuple):
     columns: float = 0.0
     low: float = 0.0
     high: float = 0.0
+    factor: float = 0.0
+    weights: Any = None
+    steepness: float = 0.0  # bound on the Frobenius norm of factor times the weights
+
+    @property
+    def numbers(self) -> tuple[float, ...]:
+        """The constants that passes need, without arrays."""
+        return self[:NUMBERS]
+
+    @property
+    def weighted(self) -> bool:
+        """Whether slopes differ between entries; then there are no groups nor bounds."""
+        return self.weights is not None
+
+    @property
+    def unweighted(self) -> Step:
+        """The step without its array."""
+        return self._replace(weights=None) if self.weighted else self
+
+    def within(self, rows: slice) -> Step:
+        """The step for these rows."""
+        return self._replace(weights=self.weights[rows]) if self.weighted else self
+
+    def more(self, like: Any) -> Any:
+        """The slopes that weights add to entries, in the dtype of an array."""
+        weights = namespace(like).astype(self.weights, like.dtype, copy=False)
+        return self.factor * weights
+
+    def slopes(self, like: Any) -> tuple[Any, Any]:
+        """The least and the largest dual point of entries."""
+        if not self.weighted:
+            return -self.below, self.above
+        more = self.more(like)
+        return -(more + self.below), more + self.above
 
     @property
     def shifted(self) -> bool:
@@ -97,7 +141,12 @@ class Step(NamedTuple):
 
     @property
     def groups(self) -> int:
-        """Code for kernels: 0 for entries, 1 and 2 for rows and columns, 3 if `shifted`."""
+        """Code for kernels: 0 for entries, 1 and 2 for rows and columns, 3 if `shifted`.
+
+        It is 4 if `weighted`.
+        """
+        if self.weighted:
+            return 4
         return 1 if self.rows else 2 if self.columns else 3 if self.shifted else 0
 
     @property
@@ -108,7 +157,7 @@ class Step(NamedTuple):
     def reach(self, shape: Any) -> float:
         """Bound on the Frobenius norm of s."""
         m, n = (int(size) for size in shape)
-        entries = max(self.above, self.below) * math.sqrt(m * n)
+        entries = max(self.above, self.below) * math.sqrt(m * n) + self.steepness
         return entries + self.rows * math.sqrt(m) + self.columns * math.sqrt(n)
 
     def offset(self, shape: Any) -> float:
@@ -117,15 +166,20 @@ class Step(NamedTuple):
         return max(self.above * abs(self.high), self.below * abs(self.low)) * m * n
 
 
+NUMBERS = Step._fields.index("weights")
+
+
 class Replayed:
-    """A target z that is a function of C and of the moves that led to it."""
+    """A target z that is a function of C, of weights and of the moves that led to it."""
+
+    weights: Any = None
 
 
 class Sums(NamedTuple):
     """Sums over all entries at X, in float64, with u = (z - X)/gamma."""
 
     distance: float  # (X - C)^2
-    price: float  # above (x - high)_+ + below (low - x)_+
+    price: float  # of entries: slopes times distances from where they begin
     along: float  # s X - R*(s), R*(s) = high s_+ - low s_-
     across: float  # u X; NaN if it is computed from the triplets of z instead
     rest: float  # (beta (X - C) + curvature X + s + u)^2, zero at a solution
@@ -154,6 +208,8 @@ class Sums(NamedTuple):
         if k.shifted:  # entries may leave their bounds, whose sizes they have there
             whole = k.reach(shape) * math.sqrt(self.square)
             price = min(whole, price + (1.0 + eps) * k.offset(shape))
+        if k.weighted:  # they may have been rounded down as well
+            price *= 3.0 + 2.0 * eps
         terms = slope + price + k.curvature * self.square
         return 0.5 * eps * (1.0 + eps) * terms + 0.125 * k.beta * eps * eps * self.square
 
@@ -195,7 +251,7 @@ def target(C: Any, z: Any, X: Any, k: Step) -> Any:
 def thresholded(t: Any, k: Step, clip: Any) -> tuple[Any, Any]:
     """The dual point of the entrywise part of R at t, and the remainder of t."""
     beyond = t - clip(t, k.low, k.high) if k.shifted else t
-    y = clip(beyond * (1.0 / k.gamma), -k.below, k.above)
+    y = clip(beyond * (1.0 / k.gamma), *k.slopes(t))
     return y, t - k.gamma * y
 
 
@@ -210,17 +266,17 @@ def split(C: Any, z: Any, X: Any, k: Step, clip: Any, cuts: Any = 0.0) -> tuple[
 def first(C: Array, z: Array, k: Step, Q: Array | None = None) -> Array | None:
     """Overwrite z by prox_{gamma R}(gamma beta C); return z Q if a block Q is given."""
     grouped, cuts = k.grouped, _column_cuts(C, z, None, k) if k.columns else None
-    shifted = k.shifted
+    plain = not (grouped or k.shifted or k.weighted)
     clip, room = namespace(z).clip, None
-    for rows in row_blocks(C, z):
-        if isinstance(z, np.ndarray) and not (grouped or shifted):
+    for rows in row_blocks(C, z, k.weights):
+        if isinstance(z, np.ndarray) and plain:
             t = z[rows]
             room = SHARED.like(z, t.shape) if room is None else room
             np.multiply(C[rows], z.dtype.type(k.gamma * k.beta), out=t)
             bounds = -k.gamma * k.below, k.gamma * k.above
             t -= np.clip(t, *bounds, out=room[: t.shape[0]])
         else:
-            _, t = thresholded((k.gamma * k.beta) * C[rows], k, clip)
+            _, t = thresholded((k.gamma * k.beta) * C[rows], k.within(rows), clip)
             if grouped:
                 t *= 1.0 - (_row_cuts(t, k) if cuts is None else cuts)
             z[rows] = t
@@ -259,12 +315,12 @@ def _column_cuts(
 def look(C: Array, z: Array | None, X: LowRank, k: Step) -> Sums:
     """The sums at X in float64; without z, only those that depend on X alone."""
     found: list[Vector] = []
-    plain, groups = not (k.grouped or k.shifted), group_norms(X, k)
+    plain, groups = not (k.grouped or k.shifted or k.weighted), group_norms(X, k)
     factors = LowRank(wide(X.U), wide(X.s), wide(X.Vt))
     left, right = factors.U * factors.s, factors.Vt
     cuts = None if z is None or not k.columns else _column_cuts(C, z, factors, k, exact=True)
     room = None
-    for rows in row_blocks(C, z):
+    for rows in row_blocks(C, z, k.weights):
         c = wide(C[rows])
         at = c if z is None else wide(z[rows])
         if isinstance(c, np.ndarray) and plain:
@@ -274,7 +330,7 @@ def look(C: Array, z: Array | None, X: LowRank, k: Step) -> Sums:
             np.matmul(left[rows], right, out=parts[0])
             found.append(_sums_within(c, at, parts, k))
         else:
-            found.append(_sums(c, at, left[rows] @ right, k, cuts))
+            found.append(_sums(c, at, left[rows] @ right, k.within(rows), cuts))
     return Sums._make([*map(math.fsum, zip(*found, strict=True)), groups])
 
 
@@ -294,16 +350,16 @@ def advance(
     Also return z Q if a block Q is given. `change` is the factor by which gamma will change.
     """
     distance = price = along = rest = 0.0
-    grouped, groups, shifted = k.grouped, group_norms(X, k), k.shifted
+    grouped, groups, shifted, weighted = k.grouped, group_norms(X, k), k.shifted, k.weighted
     columns = _column_cuts(C, z, X, k) if k.columns else None
     left, square, room = X.U * X.s, sqnorm(X.s), None
     # products with a file are computed here, so that it is not read again
     parts: list[Array] | None = [] if Q is not None and in_file(z) else None
     Q = None if Q is None else namespace(Q).astype(Q, z.dtype, copy=False)
-    for rows in row_blocks(C, z):
+    for rows in row_blocks(C, z, k.weights):
         if room is None:  # the first block is the largest
             room = SHARED.like(z, (3, rows.stop, int(z.shape[1])))
-        c, at = C[rows], z[rows]
+        c, at, here = C[rows], z[rows], k.within(rows)
         point, s, move = room[:, : c.shape[0]]
         multiply(left[rows], X.Vt, point)
         subtract(point, c, s)
@@ -317,7 +373,7 @@ def advance(
             s *= 1.0 / k.gamma
         else:
             scaled_into(move, 1.0 / k.gamma, s)
-        clip_into(s, -k.below, k.above)
+        clip_into(s, *here.slopes(s))
         if grouped:
             after = move - k.gamma * s
             s += (_row_cuts(after, k) if columns is None else columns) * after / k.gamma
@@ -334,7 +390,10 @@ def advance(
         at += move
         if parts is not None:
             parts.append(at @ Q)
-        price += _price(point, k) if shifted else slopes(point, k.above, k.below)
+        if shifted or weighted:
+            price += _price(point, here)
+        else:
+            price += slopes(point, k.above, k.below)
     found = Sums(distance, price, along, 0.0, rest / k.gamma**2, square, groups)
     if parts is not None:
         return found, np.concatenate(parts)
@@ -354,7 +413,7 @@ def _sums(C: Array, z: Array, X: Array, k: Step, cuts: Array | None) -> Vector:
     found = [total(term) for term in (far * far, s * X, u * X, rest * rest, X * X)]
     if k.shifted:
         found[1] -= _conjugate(s, k)
-    price = _price(X, k) if k.shifted else slopes(X, k.above, k.below)
+    price = _price(X, k) if k.shifted or k.weighted else slopes(X, k.above, k.below)
     return np.array([found[0], price, *found[1:]])
 
 
@@ -365,10 +424,11 @@ def _conjugate(s: Array, k: Step) -> float:
 
 
 def _price(X: Array, k: Step) -> float:
-    """Sum of above (x - high)_+ + below (low - x)_+ over the entries."""
+    """Sum of above (x - high)_+ + below (low - x)_+ over the entries, and of weights."""
     clip = namespace(X).clip
     over, under = clip(X - k.high, 0.0, None), clip(k.low - X, 0.0, None)
-    return k.above * total(over) + k.below * total(under)
+    found = k.above * total(over) + k.below * total(under)
+    return found + total(k.more(X) * namespace(X).abs(X)) if k.weighted else found
 
 
 def _sums_within(C: Any, z: Any, room: Any, k: Step) -> Vector:
@@ -396,6 +456,39 @@ def _sums_within(C: Any, z: Any, room: Any, k: Step) -> Vector:
     rest *= rest
     price = slopes(X, k.above, k.below)
     return np.array([distance, price, along, across, rest.sum(), square])
+
+
+def beside(C: Array, weights: Any) -> Any:
+    """Weights on the host as an array that is read beside C, of at most its precision.
+
+    They stay where they are if C is read from a file or computed on demand.
+    """
+    shape = (int(C.shape[0]), int(C.shape[1]))
+    if isinstance(C, Tiled) or in_file(C):
+        return weights if weights.shape == shape else np.broadcast_to(weights, shape)
+    found = narrowed(weights, shape, 4 if C.dtype.itemsize == 4 else 8)
+    return found if isinstance(C, np.ndarray) else like(found, C)
+
+
+def narrowed(weights: Any, shape: tuple[int, int], itemsize: int) -> np.ndarray[Any, Any]:
+    """Weights in memory, rounded down to float32 if entries take four bytes.
+
+    They may be of float32 in any case. They are not copied if they need not be.
+    """
+    narrow = weights.dtype.itemsize > itemsize
+    whole = weights.shape == shape and weights.flags.c_contiguous
+    if whole and not narrow and not in_file(weights):
+        return np.asarray(weights)
+    found = np.empty(shape, np.float32 if narrow else weights.dtype)
+    spread = np.broadcast_to(weights, shape)
+    for rows in row_blocks(found, weights if weights.shape == shape else None):
+        part, given = found[rows], spread[rows]
+        with np.errstate(over="ignore"):
+            part[...] = given
+        if narrow:
+            np.nextafter(part, np.float32(0.0), out=part, where=part > given)
+    found.flags.writeable = False
+    return found
 
 
 def times(z: Array, V: Array) -> Array:

@@ -31,6 +31,7 @@ from weakprox.resources.memory import let_go, on_disk
 
 AHEAD = 2  # tiles that are copied before they are needed
 TILES = 10  # tiles that a sweep holds on the device, with temporaries
+WEIGHTS = AHEAD + 2  # more of them, if weights are read beside the data
 LARGEST = 1 << 30  # bytes of a tile; larger ones do not copy faster
 ALIGNED = 16  # rows of a tile are a multiple, so that kernels are compiled once
 READERS = 8  # threads that fill a tile in page-locked memory
@@ -127,13 +128,25 @@ class Streamed(Rows):
         sizes = [tile.abs().max() for _, tile in self.tiles()]
         return float(torch.stack(sizes).max())
 
-    def tiles(self) -> Iterator[tuple[slice, Array]]:
-        """Slices of rows and these rows on the device, which are overwritten later."""
+    def beside(self, weights: np.ndarray[Any, Any]) -> Streamed:
+        """Weights on the host that are read in tiles beside these, which share the memory."""
+        other = copy(self)
+        other.host, other.unit, other._swept = weights, 1.0, [0]
+        other.dtype = getattr(torch, str(weights.dtype))
+        other.direct = self.device.type == "cpu"
+        wide = WEIGHTS * weights.dtype.itemsize / self.host.dtype.itemsize
+        rows = int(self.rows * TILES / (TILES + wide))
+        other.rows = max(ALIGNED, rows - rows % ALIGNED)
+        return other
+
+    def tiles(self, most: int | None = None) -> Iterator[tuple[slice, Array]]:
+        """Slices of rows and these rows on the device, which are overwritten later.
+
+        `most` is the number of rows in a slice, if it differs.
+        """
         self._swept[0] += 1
-        places = [
-            slice(i, min(i + self.rows, self.shape[0]))
-            for i in range(0, self.shape[0], self.rows)
-        ]
+        step = self.rows if most is None else most
+        places = [slice(i, min(i + step, self.shape[0])) for i in range(0, self.shape[0], step)]
         source = _on_host if self.device.type == "cpu" else _on_device
         with source(self, places) as tiles:
             for rows, tile in zip(places, tiles, strict=True):
@@ -141,7 +154,7 @@ class Streamed(Rows):
 
 
 class Move(NamedTuple):
-    """One step of z; the first has no point X."""
+    """One step of z, without its weights; the first has no point X."""
 
     step: Step
     change: float = 1.0
@@ -164,39 +177,61 @@ class Target(Rows, Replayed):
         """Become equal to another target."""
         self.moves, self.known = list(other.moves), copy(other.known)
 
-    def moved(self, move: Move) -> None:
+    def moved(self, k: Step, change: float = 1.0, X: LowRank | None = None) -> None:
         """Add a move, after which earlier products are no longer valid."""
-        self.moves = [*([] if move.X is None else self.moves), move]
+        self.moves = [*([] if X is None else self.moves), Move(k.unweighted, change, X)]
         self.known.clear()
 
-    def tiles(self) -> Iterator[tuple[slice, Array, Array]]:
-        """Slices of rows with these rows of C and of z."""
+    def tiles(self) -> Iterator[tuple[slice, Array, Array, Array | None]]:
+        """Slices of rows with these rows of C, of z and of the weights."""
         room = None
-        for rows, c in self.source.tiles():
+        for rows, c, w in _beside(self.source, self.weights):
             room = torch.empty_like(c) if room is None else room  # the first is the largest
             z = room[: c.shape[0]]
-            self._replay(rows, c, z)
-            yield rows, c, z
+            self._replay(rows, c, z, w)
+            yield rows, c, z, w
 
-    def _replay(self, rows: slice, c: Array, z: Array) -> None:
+    def _replay(self, rows: slice, c: Array, z: Array, w: Array | None) -> None:
         run = passes_for(z, c)
         for step, change, X in self.moves:
+            k = step._replace(weights=w)
             if X is None:
-                run.first(c, z, step)
+                run.first(c, z, k)
             else:
-                run.advance(c, z, _part(X, rows), step, change)
+                run.advance(c, z, _part(X, rows), k, change)
 
     def __getitem__(self, rows: slice) -> Array:
         """These rows of z, for a proof file."""
-        c = torch.from_numpy(self.source[rows]).to(self.device)
+        c, w = torch.from_numpy(self.source[rows]).to(self.device), None
+        if self.weights is not None:
+            w = torch.from_numpy(self.weights[rows]).to(self.device)
         z = torch.empty_like(c)
-        self._replay(slice(*rows.indices(self.shape[0])[:2]), c, z)
+        self._replay(slice(*rows.indices(self.shape[0])[:2]), c, z, w)
         return z
+
+
+def _beside(
+    C: Streamed, weights: Streamed | None
+) -> Iterator[tuple[slice, Array, Array | None]]:
+    """Slices of rows with these rows of C and of the weights."""
+    if weights is None:
+        for rows, c in C.tiles():
+            yield rows, c, None
+    else:
+        pairs = zip(C.tiles(weights.rows), weights.tiles(), strict=True)
+        for (rows, c), (_, w) in pairs:
+            yield rows, c, w
+
+
+def beside(C: Streamed, weights: Any) -> Streamed:
+    """As `reference.beside`: weights stay on the host."""
+    whole = weights.shape == C.shape
+    return C.beside(weights if whole else np.broadcast_to(weights, C.shape))
 
 
 def first(C: Streamed, z: Target, k: Step, Q: Array | None = None) -> Array | None:
     """As `reference.first`."""
-    z.moved(Move(k))
+    z.moved(k)
     return None if Q is None else times(z, Q)
 
 
@@ -204,11 +239,13 @@ def look(C: Streamed, z: Target | None, X: LowRank, k: Step) -> Sums:
     """As `reference.look`."""
     found = []
     if z is None:
-        for rows, c in C.tiles():
-            found.append(passes_for(c).look(c, None, _part(X, rows), k))
+        for rows, c, w in _beside(C, k.weights):
+            here = k._replace(weights=w)
+            found.append(passes_for(c).look(c, None, _part(X, rows), here))
     else:
-        for rows, c, at in z.tiles():
-            found.append(passes_for(at, c).look(c, at, _part(X, rows), k))
+        for rows, c, at, w in z.tiles():
+            here = k._replace(weights=w)
+            found.append(passes_for(at, c).look(c, at, _part(X, rows), here))
     return _added(found)
 
 
@@ -217,12 +254,13 @@ def advance(
 ) -> tuple[Sums, Array | None]:
     """As `reference.advance`."""
     found, products = [], _Products(z)
-    for rows, c, at in z.tiles():
-        sums, _ = passes_for(at, c).advance(c, at, _part(X, rows), k, change)
+    for rows, c, at, w in z.tiles():
+        here = k._replace(weights=w)
+        sums, _ = passes_for(at, c).advance(c, at, _part(X, rows), here, change)
         found.append(sums)
         if Q is not None:
             products.add(at, Q)
-    z.moved(Move(k, change, X))
+    z.moved(k, change, X)
     sums = _added(found)._replace(square=sqnorm(wide(X.s)))
     return sums, None if Q is None else products.joined()
 
@@ -230,7 +268,7 @@ def advance(
 def times(z: Target, V: Array) -> Array:
     """z V for a narrow block, summed in float64; z'(z V) is remembered."""
     products = _Products(z)
-    for _, _, at in z.tiles():
+    for _, _, at, _ in z.tiles():
         products.add(at, V)
     return products.joined()
 
@@ -239,7 +277,7 @@ def transpose_times(z: Target, U: Array) -> Array:
     """z' U for a narrow block, summed in float64, without a sweep if that is possible."""
     found = _from_known(z, wide(U))
     if found is None:
-        for rows, c, at in z.tiles():
+        for rows, c, at, _ in z.tiles():
             part = passes_for(at, c).transpose_times(at, wide(U[rows]))
             found = part if found is None else found + part
     z.known.append((wide(U), found))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from copy import copy
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
@@ -13,7 +14,7 @@ from weakprox.errors import InputError
 from weakprox.linalg import arrays
 from weakprox.linalg.arrays import Array, like, namespace, scaled, sqnorm, total, wide
 from weakprox.passes import SeparableForm
-from weakprox.penalties.base import Combinable, check_broadcast, digest, entrywise
+from weakprox.penalties.base import Combinable, check_broadcast, digest, read_only
 from weakprox.protocols import Geometry, PenaltyCapabilities, Smoothability
 
 
@@ -112,41 +113,71 @@ class L1(Separable):
         Numbers :math:`w_{ij} \ge 0`. Entries with the weight 0 are free, such as a diagonal.
         Entries with the weight inf are fixed at zero, whatever `lam` is: a `Problem` replaces
         inf by a slope that is proved to be steep enough for the same minimisers, so that values
-        stay finite where such entries are zero up to rounding. The fast passes over tiles
-        need equal weights; `DavisYin` takes others.
+        stay finite where such entries are zero up to rounding. The fast passes read weights
+        in tiles beside the data; a memory map of float32 or float64 stays in its file for
+        data in a file, on a device that reads it in tiles, or on workers. Other kinds of
+        arrays are copied to the memory of this process.
     """
 
     lam: float
     weights: Any = field(default=None, compare=False)
     _digest: str = field(default="", init=False)  # of the weights: identifies the penalty
+    _most: float = field(default=1.0, init=False, compare=False)  # the largest finite weight
+    _infinite: bool = field(default=False, init=False, compare=False)  # whether some are
     _weights = ("lam",)
-    in_unit = Separable.in_unit
 
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.weights is None:
             return
-        weights = entrywise("weights", self.weights)
-        if not (weights >= 0.0).all():
-            raise InputError("weights", "entries < 0 or NaN", "numbers >= 0, inf to fix at 0")
-        more = {"_digest": digest(weights), "rowwise": weights.shape[0] == 1}
-        vars(self).update(weights=weights, **more)
+        weights, most, infinite = read_only("weights", self.weights), 0.0, False
+        for rows in arrays.row_blocks(weights):
+            part = weights[rows]
+            if not (part >= 0.0).all():
+                wanted = "numbers >= 0, inf to fix at 0"
+                raise InputError("weights", "entries < 0 or NaN", wanted)
+            finite = np.isfinite(part)
+            infinite = infinite or not finite.all()
+            most = max(most, float(part.max(initial=0.0, where=finite)))
+        vars(self).update(weights=weights, _most=most, _infinite=infinite)
+        vars(self).update(_digest=digest(weights), rowwise=weights.shape[0] == 1)
 
     def __repr__(self) -> str:
         told = f", weights of {self._digest}" if self._digest else ""
         return f"L1(lam={self.lam!r}{told})"
 
+    def in_unit(self, unit: float) -> L1:
+        """R/unit^2 of X/unit."""
+        return self._with_lam(self.lam / unit)
+
+    def __rmul__(self, factor: float) -> Any:
+        """Positive multiple."""
+        if self.weights is None:
+            return super().__rmul__(factor)
+        return self._with_lam(nonnegative("factor", factor) * self.lam)
+
+    __mul__ = __rmul__
+
+    def _with_lam(self, lam: float) -> L1:
+        """The same penalty with another lam; weights are not read again."""
+        other = copy(self)
+        vars(other).update(lam=nonnegative("lam", lam))
+        return other
+
     @property
     def capabilities(self) -> PenaltyCapabilities:
-        """A separable form if all weights are equal, with 0 as a lower bound."""
+        """A separable form unless entries are fixed, with 0 as a lower bound."""
         if self.weights is None:
             return self._declared(SeparableForm(self.lam, self.lam))
-        return PenaltyCapabilities(infimum=0.0, in_unit=self.in_unit)
+        if self.fixes:
+            return PenaltyCapabilities(infimum=0.0, in_unit=self.in_unit)
+        weights = ((self.lam, self.weights),) if self.lam > 0.0 else ()
+        return self._declared(SeparableForm(weights=weights))
 
     @property
     def fixes(self) -> bool:
         """Whether entries are fixed at zero."""
-        return self.weights is not None and bool(np.isinf(self.weights).any())
+        return self._infinite
 
     def fixed(self, shape: tuple[int, int]) -> Any:
         """Which entries of a matrix of this shape are fixed at zero."""
@@ -157,8 +188,7 @@ class L1(Separable):
     @property
     def steepest(self) -> float:
         """The largest finite slope."""
-        limits = self._limits
-        return float(np.max(limits, initial=0.0, where=np.isfinite(limits)))
+        return self.lam * self._most
 
     def with_slope(self, slope: float) -> L1:
         """The penalty with this slope in place of infinite ones."""
@@ -172,11 +202,14 @@ class L1(Separable):
     def _limits(self) -> Any:
         """The slopes lam w; infinite weights are so for any lam."""
         w = np.ones((1, 1)) if self.weights is None else self.weights
+        w = np.asarray(w, dtype=float)
+        if not self.fixes:
+            return self.lam * w
         return np.where(np.isinf(w), np.inf, self.lam * np.where(np.isinf(w), 0.0, w))
 
     @property
     def _theta(self) -> float:
-        return self.lam if self.weights is None else float(self._limits.max())
+        return math.inf if self.fixes else self.steepest
 
     def value(self, X: Array) -> float:
         """Weighted sum of absolute values; infinite if an entry fixed at zero is not zero."""
@@ -320,7 +353,9 @@ class GroupL2(Separable):
     @property
     def capabilities(self) -> PenaltyCapabilities:
         """A separable form, with 0 as a lower bound."""
-        return self._declared(SeparableForm(**{self.groups: self.lam}))
+        by_rows = self.groups == "rows"
+        rows, columns = (self.lam, 0.0) if by_rows else (0.0, self.lam)
+        return self._declared(SeparableForm(rows=rows, columns=columns))
 
     @property
     def _axis(self) -> int:

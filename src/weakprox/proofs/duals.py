@@ -141,7 +141,10 @@ def _of_target(dual: Target, penalty: Any, shape: tuple[int, int]) -> list[Rows]
         t = steep(a, b)
         if k.shifted:
             t -= np.clip(t, k.low / k.gamma, k.high / k.gamma)
-        return np.clip(t, -k.below, k.above, out=t)
+        below, above = k.below, k.above
+        if k.weighted:
+            below, above = _slopes(parts, shape, a, b)
+        return np.clip(t, -below, above, out=t)
 
     parts = parts_of(penalty)
     point = lambda: room[0, :rows]  # noqa: E731
@@ -165,7 +168,30 @@ def _of_target(dual: Target, penalty: Any, shape: tuple[int, int]) -> list[Rows]
         t *= shares
         return t
 
+    if k.weighted:
+        return [_weighted_share(part, parts, shape, entries) for part in parts]
     return [_share(part, k, shape, entries, grouped) for part in parts]
+
+
+def _slopes(parts: list[Any], shape: tuple[int, int], a: int, b: int) -> tuple[Any, Any]:
+    """The slopes of these parts below and above zero, at the entries of rows a to b."""
+    forms: list[SeparableForm] = [part.capabilities.form for part in parts]
+    more: Any = 0.0
+    for factor, weights in (pair for form in forms for pair in form.weights):
+        more = more + factor * np.asarray(np.broadcast_to(weights, shape)[a:b], dtype=float)
+    return sum(form.below for form in forms) + more, sum(form.above for form in forms) + more
+
+
+def _weighted_share(part: Any, parts: list[Any], shape: tuple[int, int], entries: Any) -> Rows:
+    """The share of one part in the dual point, in proportion to its slopes of each entry."""
+
+    def read(a: int, b: int) -> Any:
+        y = entries(a, b)
+        (down, up), (below, above) = (_slopes(some, shape, a, b) for some in ([part], parts))
+        mine, whole = np.where(y > 0.0, up, down), np.where(y > 0.0, above, below)
+        return y * (mine / np.where(whole > 0.0, whole, np.inf))
+
+    return Rows(read, shape)
 
 
 def _share(part: Any, k: Step, shape: tuple[int, int], entries: Any, grouped: Any) -> Rows:

@@ -82,7 +82,8 @@ class Factored:
         self.problem, self.engine, self.tools = problem, engine, tools
         self.form: ValueForm = form
         self.cap, self.thin = rank, thin
-        self._without_penalty = not (step.above or step.below or step.curvature or step.grouped)
+        slopes = step.above or step.below or step.grouped or step.weighted
+        self._without_penalty = not (slopes or step.curvature)
         # shares of the largest value below which others are noise: above a cut-off, and without
         self._noise = [noise_share(problem.shape, eps) for eps in (DOUBLE, engine.eps)]
         self._follow: Callable[[], Ritz] | None = None  # computes the triplets of z

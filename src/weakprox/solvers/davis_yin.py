@@ -219,9 +219,10 @@ class LeanSplitting(GapDriven):
 
     R is a sum of `L1`, `SignedL1`, `ElasticNet` and `GroupL2` of rows or of columns, or zero;
     or a `Box` with one number for each bound, beside penalties whose slopes begin at the same
-    numbers and beside squares. `L1` with weights and other sums need `DavisYin`. h is
-    `NuclearBall`, `NuclearNorm` or `TracePSD` (the latter without groups). It is the
-    default on CUDA devices, for large arrays, and if the arrays of `DavisYin` do not fit.
+    numbers and beside squares. `L1` may have weights, except beside groups and beside a `Box`
+    with bounds other than zero. Other sums need `DavisYin`. h is `NuclearBall`, `NuclearNorm`
+    or `TracePSD` (the latter without groups, and with symmetric weights). It is the default
+    on CUDA devices, for large arrays, and if the arrays of `DavisYin` do not fit.
 
     Parameters
     ----------
@@ -277,9 +278,12 @@ class LeanSplitting(GapDriven):
             y = problem.penalty.ascend(None, memory.V.dense(), 1.0 / memory.gamma)
             return FixedDual(problem.penalty, y)
         C = contiguous(problem.centre())
-        engine = Engine(C, memory.z, symmetric=problem.spectral.symmetric)
+        step = problem.entrywise()
+        assert step is not None
+        how: Any = {"symmetric": problem.spectral.symmetric, "weights": step.weights}
+        engine = Engine(C, memory.z, **how)
         state = replace(memory, ritz=engine.ritz(memory.ritz.V, powers=COLD))
-        steps = Factored(problem, engine, None)  # type: ignore[arg-type]
+        steps = Factored(problem, engine, None, step=step)  # type: ignore[arg-type]
         return steps.provable(state, memory.done)[1]  # type: ignore[return-value]
 
     def step(self, problem: Problem, memory: Memory, tools: Tools) -> Memory:

@@ -25,6 +25,8 @@ STEPS = [
     Step(1.1, 0.9, 0.0, above=2.0, below=1.5, low=0.2, high=0.7),
     Step(1.0, 1.0, 0.0, above=40.0, below=40.0, low=-0.5, high=0.5),
     Step(0.6, 1.0, 0.0, above=0.0, below=3.0, low=-0.4, high=-0.4),
+    Step(0.9, 1.0, 0.0, above=0.0, below=0.0, factor=0.6),
+    Step(0.7, 0.9, 0.2, above=0.3, below=0.1, factor=0.4),
 ]
 SHAPES = [(37, 23, 3, 4), (1, 7, 1, 1), (9, 1, 1, 1), (213, 1000, 17, 33)]
 
@@ -38,6 +40,16 @@ def given(m, n, r, w, dtype):
     return C, z, X, rng.standard_normal((n, w)), rng.standard_normal((m, w))
 
 
+def weighted(k, shape, dtype=np.float64):
+    """The step with weights if it has a factor for them; some are zero, some are steep."""
+    if not k.factor:
+        return k
+    rng = np.random.default_rng([7, *shape])
+    weights = rng.choice([0.0, 0.3, 1.0, 50.0], shape) * rng.random(shape)
+    weights = weights.astype(dtype)
+    return k._replace(weights=weights, steepness=k.factor * float(np.linalg.norm(weights)))
+
+
 def close(found, wanted, tol):
     wanted = np.asarray(wanted)
     np.testing.assert_allclose(found, wanted, rtol=tol, atol=tol * np.abs(wanted).max())
@@ -48,6 +60,7 @@ def close(found, wanted, tol):
 @pytest.mark.parametrize(("dtype", "tol"), [(np.float64, 1e-12), (np.float32, 2e-5)])
 def test_as_the_reference(shape, k, dtype, tol):
     C, z, X, Q, P = given(*shape, dtype)
+    k = weighted(k, C.shape, dtype)
     close(cpu.look(C, z, X, k), reference.look(C, z, X, k), 1e-12)
     close(cpu.look(C, None, X, k)[:2], reference.look(C, None, X, k)[:2], 1e-12)
     one, other = z.copy(), z.copy()
@@ -69,6 +82,17 @@ def test_as_the_reference(shape, k, dtype, tol):
     close(cpu.transpose_times(z, P), reference.transpose_times(z, P), 1e-12)
     close(cpu.quick_times(z, Q), reference.quick_times(z, Q), 10 * tol)
     close(cpu.quick_transpose_times(z, P), reference.quick_transpose_times(z, P), 10 * tol)
+
+
+def test_weights_of_less_precision_than_the_data():
+    C, z, X, Q, _ = given(*SHAPES[0], np.float64)
+    k = weighted(STEPS[-1], C.shape, np.float32)
+    one, other = z.copy(), z.copy()
+    close(cpu.look(C, z, X, k), reference.look(C, z, X, k), 1e-12)
+    close(
+        cpu.advance(C, one, X, k, 0.8, Q)[0], reference.advance(C, other, X, k, 0.8)[0], 1e-12
+    )
+    close(one, other, 1e-12)
 
 
 @pytest.mark.portable
