@@ -2,15 +2,16 @@
 
     python benchmarks/data/refits.py               # all models
     python benchmarks/data/refits.py completion    # some of them: trace, reduced_rank,
-                                                   # completion, imputation, covariance
+                                                   # completion, imputation, covariance, robust
 
-`TraceRegression` has `debias="auto"`. For the others, this tries what it would do: a path of
-weights of the nuclear norm, the best of which is chosen by five folds (one held-out tenth for
-completion) with and without a share of the refit, and refitted to all training data. Data:
-planted coefficients and the value of scikit-learn's digits (trace); the sets of
-`benchmarks/regression.py` (reduced rank); votes, and films with many ratings (completion);
-standardised tables of which 30 % are missing (imputation, by completion too). The factors of a
-covariance are refitted to the sample covariance of twice as many samples as variables.
+`TraceRegression` and `RobustPCA` have `debias="auto"`. For the others, this tries what it
+would do: a path of weights of the nuclear norm, the best of which is chosen by five folds
+(one held-out tenth for completion) with and without a share of the refit, and refitted to all
+training data. Data: planted coefficients and the value of scikit-learn's digits (trace); the
+sets of `benchmarks/regression.py` (reduced rank); votes, and films with many ratings
+(completion); standardised tables of which 30 % are missing (imputation, by completion too).
+The factors of a covariance are refitted to the sample covariance of twice as many samples as
+variables.
 """
 
 from __future__ import annotations
@@ -260,6 +261,52 @@ def completion(data: Iterator[tuple] | None = None) -> Iterator[Errors]:
         yield name, before, after
 
 
+def outliers() -> Iterator[tuple[str, Callable[[int], tuple[np.ndarray, ...]]]]:
+    """Names, and data with outliers and hidden cells, with the values without outliers."""
+
+    def planted(rank: int, size: float, share: float) -> Callable[[int], tuple]:
+        def made(seed: int) -> tuple[np.ndarray, ...]:
+            rng = np.random.default_rng(seed)
+            L = rng.standard_normal((200, rank)) @ rng.standard_normal((rank, 60))
+            return spoilt(size * L / np.sqrt(rank), share, rng, noise=1.0)
+
+        return made
+
+    for share in (0.05, 0.2):
+        yield f"planted, rank 3, {100 * share:g} % outliers", planted(3, 3.0, share)
+    yield "planted, rank 3, weak signal", planted(3, 0.5, 0.05)
+    yield "planted, rank 8", planted(8, 3.0, 0.05)
+    for name, X in tables():
+
+        def real(seed: int, X: np.ndarray = X) -> tuple[np.ndarray, ...]:
+            return spoilt(X, 0.05, np.random.default_rng(seed), noise=0.0)
+
+        yield name, real
+
+
+def spoilt(
+    L: np.ndarray, share: float, rng: np.random.Generator, *, noise: float
+) -> tuple[np.ndarray, ...]:
+    """Data with noise, outliers and a tenth of the cells hidden; L, and where to compare."""
+    hit = rng.random(L.shape) < share
+    Z = L + noise * rng.standard_normal(L.shape) + 10.0 * hit * rng.standard_normal(L.shape)
+    hidden = rng.random(L.shape) < 0.1
+    return np.where(hidden, np.nan, Z), L, hidden
+
+
+def robust() -> Iterator[Errors]:
+    """Mean absolute errors of RobustPCA on hidden cells without and with debias."""
+    for lam in ("auto", "cv"):
+        for name, made in outliers():
+            found: list[list[float]] = [[], []]
+            for seed in range(SPLITS):
+                Z, L, hidden = made(seed)
+                for errors, debias in zip(found, (False, "auto"), strict=True):
+                    model = wp.RobustPCA(lam, debias=debias, random_state=seed).fit(Z)
+                    errors.append(float(np.mean(np.abs(model.low_rank_ - L)[hidden])))
+            yield f"{lam}, {name}", *found
+
+
 def _with_pairs(both: tuple[Callable, Callable]) -> list[Callable]:
     """Functions of rows, columns and values instead of rows and columns."""
     return [lambda part, guess=guess: guess(part[:2]) for guess in both]
@@ -276,6 +323,7 @@ MODELS = {
     "completion": completion,
     "imputation": imputation,
     "covariance": covariance,
+    "robust": robust,
 }
 
 

@@ -678,3 +678,20 @@ def test_distances_of_data_of_extreme_size_do_not_overflow(unit):
     assert set(other.weights_) == set(plain.weights_)
     found = other.covariance_ / unit / unit
     np.testing.assert_allclose(found, plain.covariance_, rtol=1e-5, atol=1e-5)
+
+
+def test_the_common_part_with_exact_zeros():
+    model = SparseLowRankCovariance(0.3, 20.0, tol=1e-5, random_state=0).fit(X)
+    exact, point = model.sparse_low_rank_, model.result_.sparse
+    assert 0 < exact.nnz == point.matrix.nnz < 40**2
+    np.testing.assert_allclose(exact.toarray(), model.low_rank_.dense(), atol=0.05)
+    assert point.certificate.lower_bound <= model.result_.value
+    scaled = SparseLowRankCovariance(0.1, 5.0, standardize=True, random_state=0).fit(X)
+    deviations = X.std(axis=0)
+    units = np.outer(deviations, deviations)
+    stated = scaled.result_.sparse.matrix.toarray() * units
+    np.testing.assert_allclose(scaled.sparse_low_rank_.toarray(), stated)
+
+
+def test_without_a_price_on_entries_there_is_no_sparse_common_part():
+    assert SparseLowRankCovariance(0.0, 20.0).fit(X).sparse_low_rank_ is None

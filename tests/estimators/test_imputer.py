@@ -436,3 +436,23 @@ def test_columns_may_be_in_any_unit(power):
         for scale in (1.0, 2.0**power)
     )
     np.testing.assert_allclose(other * 2.0**-power, filled, rtol=1e-9)
+
+
+def test_with_a_time_limit_the_fit_fills_rows_by_its_own_matrix():
+    """Solving for each row again can take longer than what is left."""
+    seen = with_gaps(low_rank(3), 0.3)
+    model = SparseLowRankImputer(blend=False, max_seconds=30.0, random_state=0).fit(seen)
+    own = model.result_.low_rank.dense() * model.scale_ + model.mean_
+    gone = np.isnan(seen)
+    np.testing.assert_array_equal(model.result_.estimate[gone], own[gone])
+
+
+def test_without_time_for_columns_the_low_rank_matrix_is_the_answer(monkeypatch):
+    monkeypatch.setattr(module, "AFTER", np.inf)
+    seen = with_gaps(low_rank(3), 0.3)
+    model = SparseLowRankImputer(max_seconds=30.0, random_state=0).fit(seen)
+    assert model.weights_ == {"low-rank": 1.0, "conditional": 0.0, "neighbours": 0.0}
+    assert model.hidden_scores_ == {}
+    assert model.shrinkage_ is None
+    unlimited = SparseLowRankImputer(random_state=0).fit(seen)
+    assert unlimited.weights_ != model.weights_

@@ -236,3 +236,27 @@ def test_sparse_responses_are_refused():
     X = np.random.default_rng(0).standard_normal((20, 3))
     with pytest.raises(InputError, match="y: got a sparse matrix"):
         ReducedRankRegressor(random_state=0).fit(X, csr_array(X))
+
+
+@pytest.mark.parametrize("sparsity", ["rows", "entries"])
+def test_sparse_coefficients_have_exact_zeros_and_a_certificate(sparsity):
+    X, Y = planted(p=12)
+    X[:, 6:] = 10.0 * np.random.default_rng(1).standard_normal((len(X), 6))  # irrelevant
+    model = ReducedRankRegressor(
+        0.05, sparsity=sparsity, sparsity_weight=0.2, tol=1e-6, **GIVEN
+    ).fit(X, Y)
+    exact, point = model.sparse_coef_, model.result_.sparse
+    assert exact.shape == model.coef_.shape
+    assert exact.nnz == point.matrix.nnz < exact.shape[0] * exact.shape[1]
+    if sparsity == "rows":
+        assert np.sum(~exact.toarray().any(axis=0)) >= 3
+    np.testing.assert_allclose(exact.toarray(), model.coef_, atol=1e-3)
+    assert point.certificate.lower_bound <= min(model.result_.value, point.value)
+    assert point.gap <= 1e-4 * point.value
+
+
+def test_there_are_no_sparse_coefficients_without_a_sparse_penalty():
+    assert ReducedRankRegressor(0.2, **GIVEN).fit(*planted()).sparse_coef_ is None
+    one = ReducedRankRegressor(0.2, sparsity="entries", sparsity_weight=0.1, **GIVEN)
+    X, Y = planted()
+    assert one.fit(X, Y[:, 0]).sparse_coef_.shape == (1, 10)

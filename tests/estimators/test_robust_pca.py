@@ -14,6 +14,7 @@ from sklearn.exceptions import NotFittedError
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from weakprox import InputError, RobustPCA, ShapeError
+from weakprox.estimators import robust_pca as module
 
 
 @parametrize_with_checks([RobustPCA()])
@@ -274,3 +275,55 @@ def test_constant_columns_are_hardly_shrunk(row):
     model = RobustPCA(random_state=0).fit(M)
     np.testing.assert_allclose(model.low_rank_, M, atol=0.06 * np.abs(M).max())
     assert not model.outliers_.any()
+
+
+def test_a_refit_is_nearer_to_the_signal_and_keeps_the_certificate():
+    L, where, M = hit(4, 120, 40, noise=0.5)
+    plain = RobustPCA(random_state=0).fit(M)
+    model = RobustPCA(debias="auto", random_state=0).fit(M)
+    assert plain.refit_ == 0.0 < model.refit_
+    errors = [np.linalg.norm(one.low_rank_ - L) for one in (plain, model)]
+    assert errors[1] < 0.75 * errors[0]
+    assert model.rank_ == plain.rank_ == 2
+    assert model.certificate_.value == plain.certificate_.value
+    assert np.all(np.diff(model.singular_values_) <= 0.0)
+    np.testing.assert_allclose(
+        np.linalg.svd(model.low_rank_, compute_uv=False)[:2], model.singular_values_
+    )
+    np.testing.assert_allclose(model.transform(M), model.low_rank_, atol=0.02)
+    assert model.outliers_[where].all()
+
+
+@pytest.mark.parametrize("gaps", [False, True])
+def test_a_refit_has_the_values_of_least_loss(gaps):
+    M = hit(2, 14, 9)[2]
+    M = with_gaps(M) if gaps else M
+    scaled = module._Scaled.of(M, None)
+    L = RobustPCA(2.0, ratio=0.2, random_state=0).fit(M).result_.low_rank.trimmed()
+    found = module._Fits(None, scaled, None, None).mixture(L, 0.4, 1.0)
+    t, seen = cp.Variable(L.rank, nonneg=True), ~np.isnan(M)
+    parts = np.einsum("ij,jk->jik", L.U, L.Vt)[:, seen]
+    f = 0.5 * cp.sum(cp.huber(M[seen] - parts.T @ t, 0.4))
+    cp.Problem(cp.Minimize(f)).solve(solver="CLARABEL")
+    np.testing.assert_allclose(found.s, t.value, rtol=1e-3, atol=1e-3)
+
+
+def test_the_search_compares_refits_for_every_weight():
+    L, _, M = hit(5, 120, 40, noise=0.5)
+    plain, model = (
+        RobustPCA("cv", debias=debias, random_state=0).fit(M) for debias in (False, "auto")
+    )
+    assert model.refit_ > 0.0
+    assert model.rank_ <= plain.rank_
+    errors = [np.linalg.norm(one.low_rank_ - L) for one in (plain, model)]
+    assert errors[1] < errors[0]
+
+
+def test_nothing_is_refitted_without_noise_or_signal():
+    M = hit(3, 40, 25, noise=0.0)[2]
+    assert RobustPCA(noise=0.0, debias="auto", random_state=0).fit(M).refit_ == 0.0
+    noise = np.random.default_rng(0).standard_normal((40, 25))
+    model = RobustPCA(noise=2.0, debias="auto", random_state=0).fit(noise)
+    assert (model.refit_, model.rank_) == (0.0, 0)
+    with pytest.raises(InputError, match="debias"):
+        RobustPCA(debias=True).fit(M)

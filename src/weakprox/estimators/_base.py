@@ -16,6 +16,7 @@ import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted
 
 from weakprox._minimize import minimize
 from weakprox.arguments import integer, is_integer
@@ -185,6 +186,7 @@ class Certified(Shared, CallbackSupportMixin, BaseEstimator):
         """
         from weakprox.plots import ConvergenceDisplay
 
+        check_is_fitted(self)
         return ConvergenceDisplay.from_estimator(self, ax=ax)
 
     def _with_certificate(self, picture: str) -> str:

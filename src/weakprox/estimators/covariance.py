@@ -339,6 +339,10 @@ class SparseLowRankCovariance(EmpiricalCovariance, Certified):
     sparse_ : csr_array of shape (n_features, n_features)
         The sparse part without a diagonal; empty unless `kind_` is "thresholded". The
         estimate is the sum of the common part, this one and the specific variances.
+    sparse_low_rank_ : csr_array of shape (n_features, n_features) or None
+        The common part with exact zeros, and therefore not exactly low-rank: the point
+        ``result_.sparse`` in the units of X, which has its own certificate. None if `kind_` is
+        not "factors" alone, if lam is 0, or if nothing is proved.
     components_ : array of shape (rank, n_features)
         Loadings of the common factors: L is ``components_.T @ components_``.
     own_variance_ : array of shape (n_features,)
@@ -452,6 +456,10 @@ class SparseLowRankCovariance(EmpiricalCovariance, Certified):
             self._set_parts(estimates[0], scale, rank)
         # in the units of X, with all its parts: what a report shows
         self.result_ = replace(self.result_, estimate=self.covariance_)
+        common = self.lam_ > 0.0 and self.kind_ == FACTORS and len(estimates) == 1
+        exact = self._with_zeros() if common else None
+        units = np.outer(scale, scale)
+        self.sparse_low_rank_ = None if exact is None else csr_array(exact * units)
         return self
 
     def _set_parts(self, parts: Parts, scale: Values, rank: int | None = None) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass, replace
 from typing import Any, Literal, NamedTuple
@@ -50,6 +51,7 @@ GAIN = 1e-3  # relative decrease of the error that a candidate must bring
 ROUGH = 1e-2  # relative accuracy of the fits of the search
 STEADY = 1e-2  # relative accuracy without lam, where nothing is proved
 FULL = 4000  # size up to which all singular values are computed: fewer and surer steps
+AFTER = 4  # times that guesses by columns take which their use needs after the search
 KEPT = 1 << 20  # entries of a table up to which it is kept, filled, for a report
 LEAST = 1e-3  # least bound, relative to the largest singular value
 FLOOR = 1e-9  # least multiplier of the bound, relative to the largest value of the answer
@@ -312,6 +314,9 @@ class SparseLowRankImputer(OneToOneFeatureMixin, TransformerMixin, Certified):
     model is strongly shrunk. If columns are independent, column means are better on such small
     tables.
 
+    With `max_seconds`, the other models are left out if there is no time to fill the table by
+    them, and `fit_transform` takes the low-rank values of the fit as they are.
+
     ``result_.report("r.html", data=X)`` shows the filled table (`result_.estimate`). It is kept
     for at most 2**20 entries; for larger tables, the report shows the solution of the problem
     above, on the scale of the fit.
@@ -370,9 +375,10 @@ class SparseLowRankImputer(OneToOneFeatureMixin, TransformerMixin, Certified):
         self.mean_, self.scale_ = data.scale.centre, data.scale.unit
         self.lam_, spectral = data.weights(best, lam, tau)
         if tau is None:
-            # proved, since a point that is not optimal may have a far larger norm
-            settings: dict[str, Any] = {"trial": True, "tol": ROUGH, "start": start}
-            start = self._fitted(data.loss, self.lam_, spectral, **settings).low_rank
+            if start is None or not self._search_end.passed:
+                # proved, since a point that is not optimal may have a far larger norm
+                settings: dict[str, Any] = {"trial": True, "tol": ROUGH, "start": start}
+                start = self._fitted(data.loss, self.lam_, spectral, **settings).low_rank
             tau = max(start.nuclear_norm, LEAST * (data.top or 1.0))
         self.tau_ = tau
         self.result_ = self._fitted(data.loss, self.lam_, NuclearBall(tau), start=start)
@@ -382,7 +388,9 @@ class SparseLowRankImputer(OneToOneFeatureMixin, TransformerMixin, Certified):
         self.components_ = L.Vt
         self._columns = self._learnt_columns(X)
         if X.size <= KEPT:
-            self.result_ = replace(self.result_, estimate=self._filled(X, X))
+            # solving for each row again takes time, which may be limited
+            own = None if self.max_seconds is None else self._scale.undo(L.dense())
+            self.result_ = replace(self.result_, estimate=self._filled(X, X, own))
         return self
 
     def _learnt_columns(self, X: Vector) -> Columns | None:
@@ -467,7 +475,7 @@ class SparseLowRankImputer(OneToOneFeatureMixin, TransformerMixin, Certified):
         search: Search[Shrinkage] = self._search(rounds, trial)
         line = [Shrinkage(each) for each in SHRINKAGES]
         chosen = search.best_of(line, start="before", patience=1)
-        guesses, truth = [], []
+        guesses, truth, begun = [], [], time.monotonic()
         for hidden, low_rank, filled in zip(
             rounds, answers, search.answers[chosen], strict=False
         ):
@@ -476,6 +484,9 @@ class SparseLowRankImputer(OneToOneFeatureMixin, TransformerMixin, Certified):
             found = [own.undo(low_rank.dense()), *columns.near(hidden.left, self._seed)[1]]
             guesses.append(np.stack([hidden.away(each[hidden.place]) for each in found], 1))
             truth.append(hidden.away(hidden.truth))
+        each_takes = (time.monotonic() - begun) / len(truth)
+        if self._deadline.left is not None and self._deadline.left < AFTER * each_takes:
+            return  # no time to fill the table by other models
         weights, scores = weighed(np.concatenate(guesses), np.concatenate(truth))
         self.weights_ = dict(zip(MODELS, weights, strict=True))
         names = ("mean", *MODELS, "blend")
@@ -498,13 +509,17 @@ class SparseLowRankImputer(OneToOneFeatureMixin, TransformerMixin, Certified):
         check_is_fitted(self)
         return self._filled(*self._read(X, reset=False))
 
-    def _filled(self, given: Vector, X: Vector) -> Vector:
-        """Rows as they came, with predictions where the same rows have NaN in X."""
+    def _filled(self, given: Vector, X: Vector, low_rank: Vector | None = None) -> Vector:
+        """Rows as they came, with predictions where the same rows have NaN in X.
+
+        `low_rank` is the low-rank model of these rows, if it is known.
+        """
         missing = np.isnan(X)
         rows = missing.any(axis=1)
         filled: Vector = given.copy()
         if rows.any():
-            filled[missing] = self._guess(X[rows])[missing[rows]]
+            known = None if low_rank is None else low_rank[rows]
+            filled[missing] = self._guess(X[rows], known)[missing[rows]]
         return filled
 
     def fit_transform(self, X: Any, y: Any = None, **fit_params: Any) -> Vector:
@@ -531,9 +546,10 @@ class SparseLowRankImputer(OneToOneFeatureMixin, TransformerMixin, Certified):
         filled[np.isnan(X)] = table[np.isnan(X)]
         return filled
 
-    def _guess(self, X: Vector) -> Vector:
+    def _guess(self, X: Vector, low_rank: Vector | None = None) -> Vector:
         """All entries of rows, as the weighted models predict them."""
-        low_rank = self._scale.undo(self._rows.complete(self._scale.apply(X)))
+        if low_rank is None:
+            low_rank = self._scale.undo(self._rows.complete(self._scale.apply(X)))
         if self._columns is None and self.weights_["low-rank"] == 1.0:
             return low_rank
         others = [] if self._columns is None else self._columns.guesses(X)

@@ -132,6 +132,9 @@ class ReducedRankRegressor(MultiOutputMixin, RegressorMixin, Certified):
     ----------
     coef_ : array of shape (responses, features)
         Coefficients of the data as given; of shape (features,) if y has one axis.
+    sparse_coef_ : csr_array of shape (responses, features) or None
+        The same with exact zeros, and therefore not exactly low-rank; ``result_.sparse`` has
+        the value and certificate. None if `sparsity_weight_` is 0 or nothing is proved.
     intercept_ : array of shape (responses,) or float
         c.
     rank_ : int
@@ -201,9 +204,13 @@ class ReducedRankRegressor(MultiOutputMixin, RegressorMixin, Certified):
         self.cv_results_ = {}
         chosen = self._choose(X, Y, design, **given)
         self.lam_, self.ridge_, self.sparsity_weight_ = chosen
-        self.result_ = self._solution(design, chosen)
+        problem, start = self._stated(design, chosen)
+        self.result_ = self._solve(problem, start=start)
         B = np.asarray(self.result_.X)
         self.rank_ = self.result_.low_rank.rank
+        exact = self._with_zeros() if chosen.weight else None
+        per_response = np.outer(over_y, 1.0 / over_x)
+        self.sparse_coef_ = None if exact is None else csr_array(exact.T * per_response)
         loss = design.loss
         level = (loss.response_means - loss.feature_means @ B) * over_y
         coef = (B * over_y / over_x[:, None]).T
@@ -343,7 +350,14 @@ class ReducedRankRegressor(MultiOutputMixin, RegressorMixin, Certified):
         self, design: Design, setting: Setting, *, trial: bool = False, start: Any = None
     ) -> Result:
         """Solve the certified problem, less accurately in trials."""
-        loss, settings = design.loss, {"tol": ROUGH} if trial else {}
+        problem, start = self._stated(design, setting, start)
+        settings = {"tol": ROUGH} if trial else {}
+        return self._solve(problem, trial=trial, start=start, **settings)
+
+    def _stated(
+        self, design: Design, setting: Setting, start: Any = None
+    ) -> tuple[Problem, Any]:
+        """The certified problem, and a point to start from."""
         spectral: Any = NuclearNorm(setting.lam) if setting.lam > 0.0 else None
         if spectral is None:
             radius, first = self._radius(design, setting)
@@ -351,8 +365,7 @@ class ReducedRankRegressor(MultiOutputMixin, RegressorMixin, Certified):
             if start is not None:  # inside the ball, and a larger one does not bind either
                 radius = max(radius, ROOM * float(np.linalg.norm(start, "nuc")))
             spectral = NuclearBall(radius)
-        problem = Problem(loss, self._penalty(setting), spectral)
-        return self._solve(problem, trial=trial, start=start, **settings)
+        return Problem(design.loss, self._penalty(setting), spectral), start
 
     def _radius(self, design: Design, setting: Setting) -> tuple[float, Any]:
         """A bound on the nuclear norm that some solution does not reach, and a first point."""

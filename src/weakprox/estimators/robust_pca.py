@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import warnings
+from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass, replace
 from typing import Any, Literal, NamedTuple
 
@@ -24,8 +25,9 @@ from weakprox.losses import Denoising, Huber
 from weakprox.losses.inputs import check_size
 from weakprox.problem import Problem
 from weakprox.result import Certificate, Result
+from weakprox.selection.debias import WORTH, Refit, refitting
 from weakprox.selection.noise import GAUSSIAN
-from weakprox.selection.search import Search
+from weakprox.selection.search import Search, clearly_positive, least
 from weakprox.spectral import NuclearNorm
 from weakprox.storage.layout import is_torch
 
@@ -43,6 +45,8 @@ FEW = 0.05  # share of different values among all up to which they are on a grid
 MULTIPLES = tuple(2.0 ** (0.5 * j) for j in range(4, -5, -1))  # multiples of the automatic lam
 FOLDS, HIDDEN = 3, 0.1  # sets of cells that are hidden, and their share
 PATIENCE = 2  # weights without a gain after which the search ends
+SHARES = (0.0, 0.25, 0.5, 0.75, 1.0)  # of the refit, that are compared on hidden cells
+PASSES, SETTLED = 60, 1e-4  # steps of a refit at most, and the relative change at which it ends
 CUT = 3.5  # standard deviations from which a residual is an outlier
 FEWEST = 20  # observed cells from which some are hidden
 
@@ -77,8 +81,7 @@ class RobustPCA(OneToOneFeatureMixin, TransformerMixin, Certified):
         reduce m and d by their share. "cv" shrinks less than "auto" and is nearer to the
         signal, but includes components of noise: its rank is larger than that of the
         signal for every rule of choice, since smaller weights have smaller errors. Use
-        "auto" if the number of components matters. "cv" with `rank`, such as the rank found by
-        "auto", is nearer still and has no such components, but is not certified.
+        "auto" if the number of components matters, with ``debias="auto"`` to be nearer still.
     ratio : float or "auto"
         :math:`\rho = k / \lambda`, :math:`\lambda` being the automatic weight with "cv".
         "auto" is the usual :math:`1/\sqrt{\max(m, d)}`.
@@ -93,6 +96,13 @@ class RobustPCA(OneToOneFeatureMixin, TransformerMixin, Certified):
         deviation of each column.
     rank : int, optional
         Largest rank of L.
+    debias : {False, "auto"}
+        Whether to undo the shrinkage of L. "auto" compares mixtures of L and its refit: the
+        singular vectors of L with the values that fit the data best, in the same Huber loss.
+        The mixture with the least error on cells that are hidden three times, as with "cv", is
+        used if it gains more than half a standard error; with lam="cv", for every weight
+        that is tried. Nothing is refitted if the noise is 0. The certificate is that of L
+        without a refit.
     {tol, max_seconds, random_state, verbose}
 
     Attributes
@@ -110,6 +120,8 @@ class RobustPCA(OneToOneFeatureMixin, TransformerMixin, Certified):
         Singular values of L.
     rank_ : int
         Rank of L.
+    refit_ : float
+        The share of the refit in L, see `debias`; 0 without one.
     lam_, k_, noise_ : float
         The values used. If lam was given, `noise_` is the robust standard deviation of the
         residuals. It is on the scale of the data times `column_weights`.
@@ -147,6 +159,9 @@ class RobustPCA(OneToOneFeatureMixin, TransformerMixin, Certified):
     2
     >>> bool((model.outliers_ & hit).sum() > 0.98 * hit.sum())
     True
+    >>> refitted = RobustPCA(debias="auto", random_state=0).fit(M)
+    >>> bool(np.linalg.norm(refitted.low_rank_ - L) < np.linalg.norm(model.low_rank_ - L))
+    True
     """
 
     lam: float | Literal["auto", "cv"] = "auto"
@@ -155,6 +170,7 @@ class RobustPCA(OneToOneFeatureMixin, TransformerMixin, Certified):
     noise: float | Literal["auto"] = "auto"
     column_weights: Any = None
     rank: int | None = None
+    debias: Refit = False
     tol: float = 1e-4
     _accepts = ("allow_nan",)
 
@@ -177,6 +193,7 @@ class RobustPCA(OneToOneFeatureMixin, TransformerMixin, Certified):
         ratio = or_auto("ratio", self.ratio, positive)
         noise = or_auto("noise", self.noise, nonnegative)
         rank = None if self.rank is None else integer("rank", self.rank, 1, instead="None")
+        refits = refitting("debias", self.debias) and noise != 0.0
         if noise == 0.0 and (lam is not None or searched):
             raise InputError("lam", repr(self.lam), "'auto', with noise=0")
         data = self._read(X, reset=True)
@@ -188,7 +205,7 @@ class RobustPCA(OneToOneFeatureMixin, TransformerMixin, Certified):
         self.column_weights_ = scaled.weights
         fits = _Fits(self, scaled, ratio, None if rank is None else min(rank, *data.shape))
         self.cv_results_: dict[str, Any] = {}
-        self.noise_, start = math.nan, None
+        self.noise_, self.refit_, start = math.nan, 0.0, None
         self._limit: Certificate | None = None
         if noise == 0.0:
             self._pursue(fits)
@@ -198,15 +215,26 @@ class RobustPCA(OneToOneFeatureMixin, TransformerMixin, Certified):
                 lam = fits.weight(self.noise_)
             self.lam_, self.k_ = lam, fits.ratio * lam
             if searched:
-                self.lam_ *= self._searched(fits)
+                multiple, self.refit_ = self._searched(fits, refits=refits)
+                self.lam_ *= multiple
             self.result_ = fits.solved(self.lam_, self.k_, start, trial=False)
         L = on_host(self.result_.low_rank)
         if math.isnan(self.noise_):
             places, z = scaled.sample(np.random.default_rng([self._seed, 0]))
             self.noise_ = _deviation(z - _at(L, *places))
+        if refits and not searched and not self._search_end.passed:
+            self.refit_ = self._best_share(fits)
         self._rows = RowSpace.of(L, self.lam_, k=self.k_)
+        shrunk = L.trimmed()
+        self._low_rank = fits.mixture(shrunk, self.k_, self.refit_) if self.refit_ else shrunk
+        # what a refit multiplies the coefficients of rows by
+        factors = self._low_rank.s / np.where(shrunk.s > 0.0, shrunk.s, 1.0)
+        self._factors = shrunk.Vt, factors.astype(float)
+        L = self._low_rank
         self._S, self._outliers = fits.outliers(L, self.k_, exact=self._limit is not None)
         s, Vt = _components(L, scaled.weights)
+        order = np.argsort(-s, kind="stable")  # a refit may change it
+        s, Vt = s[order], Vt[order]
         self.singular_values_, self.components_ = s, Vt
         self.rank_ = len(s)
         return self
@@ -224,30 +252,65 @@ class RobustPCA(OneToOneFeatureMixin, TransformerMixin, Certified):
         self.result_, self.lam_, self._limit = found
         self.k_, self.noise_ = fits.ratio * self.lam_, 0.0
 
-    def _searched(self, fits: _Fits) -> float:
-        """The multiple of the automatic weight that predicts hidden entries best."""
+    def _searched(self, fits: _Fits, *, refits: bool) -> tuple[float, float]:
+        """The multiple of the automatic weight that predicts hidden entries best.
+
+        The second number is the share of the refit that is best with it.
+        """
         if fits.data.count < FEWEST:
-            return 1.0
-
-        folds = [fits.data.hidden([self._seed, 1, fold]) for fold in range(FOLDS)]
-
-        def trial(places: Any, candidate: Candidate, start: Any) -> tuple[float, LowRank]:
-            left = fits.without(places)
-            lam = left.weight(self.noise_)
-            k = left.ratio * lam
-            result = left.solved(candidate.multiple * lam, k, start, trial=True)
-            found = on_host(result.low_rank)
-            off = np.abs(_at(found, *places) - fits.data.Z[places])
-            # beyond the cut a cell is an outlier, which the low-rank part should not predict
-            return float(np.mean(np.minimum(off, CUT * self.noise_))), found
-
+            return 1.0, 0.0
         candidates = [Candidate(multiple) for multiple in MULTIPLES]
-        search: Search[Candidate] = self._search(folds, trial)
+        search = self._hiding(fits, lambda left: left.weight(self.noise_), refits=refits)
         # large weights that all give zero are equal, and the search must continue
         search.best_of(candidates, start="before", patience=PATIENCE, last_of_equals=True)
         found = search.scores()
         self.cv_results_ = found.table()
-        return float(found.best(lambda candidate: -candidate.multiple).multiple)
+        plain = found.best(lambda candidate: -candidate.multiple)
+        best, share = _mixed(search, plain) if refits else (plain, 0.0)
+        return float(best.multiple), share
+
+    def _best_share(self, fits: _Fits) -> float:
+        """The share of the refit that predicts hidden cells best, at the weight given."""
+        if fits.data.count < FEWEST:
+            return 0.0
+        lam, whole = self.lam_, sum(math.sqrt(side) for side in fits.sides)
+        search = self._hiding(
+            fits, lambda left: lam * left.weight(1.0) / whole, refits=True, ratio=self.k_ / lam
+        )
+        plain = search.best_of([Candidate(1.0)])
+        return _mixed(search, plain)[1] if plain in search.losses else 0.0
+
+    def _hiding(
+        self,
+        fits: _Fits,
+        weight: Callable[[_Fits], float],
+        *,
+        refits: bool,
+        ratio: float | None = None,
+    ) -> Search[Candidate]:
+        """A search by hidden cells, with a loss for every share of the refit."""
+        folds = [fits.data.hidden([self._seed, 1, fold]) for fold in range(FOLDS)]
+
+        def trial(
+            places: Any, candidate: Candidate, start: Any
+        ) -> tuple[tuple[float, ...], LowRank]:
+            left = fits.without(places)
+            lam = weight(left)
+            k = (left.ratio if ratio is None else ratio) * lam
+            result = left.solved(candidate.multiple * lam, k, start, trial=True)
+            found = on_host(result.low_rank)
+            both = [found, left.mixture(found.trimmed(), k, 1.0)] if refits else [found]
+            offs = [_at(one, *places) - fits.data.Z[places] for one in both]
+            # beyond the cut a cell is an outlier, which the low-rank part should not predict
+            losses = (
+                np.mean(np.minimum(np.abs(offs[0] + w * (offs[-1] - offs[0])), cut))
+                for w in (SHARES if refits else SHARES[:1])
+            )
+            return tuple(float(loss) for loss in losses), found
+
+        cut = CUT * self.noise_
+        search: Search[Candidate] = self._search(folds, trial)
+        return search
 
     def transform(self, X: Any) -> Any:
         """The low-rank part of rows, old or new, without outliers, noise and gaps.
@@ -266,13 +329,16 @@ class RobustPCA(OneToOneFeatureMixin, TransformerMixin, Certified):
         check_is_fitted(self, "result_")
         rows = self._read(X, reset=False)
         found = self._rows.complete(np.asarray(rows * self.column_weights_, dtype=float))
+        if self.refit_:
+            Vt, factors = self._factors
+            found = ((found @ Vt.T) * factors) @ Vt
         return (found / self.column_weights_).astype(rows.dtype, copy=False)
 
     @property
     def low_rank_(self) -> Any:
         """The low-rank part L of the data."""
         check_is_fitted(self, "result_")
-        found = on_host(self.result_.low_rank).rounded()
+        found = self._low_rank.rounded()
         found /= self.column_weights_.astype(found.dtype)
         return self._labelled(found)
 
@@ -434,6 +500,31 @@ class _Fits:
                 break
         return level, start
 
+    def mixture(self, L: LowRank, k: float, share: float) -> LowRank:
+        """L moved towards its refit by this share: the same vectors, with other values.
+
+        The refit has the nonnegative values of least Huber loss, found by accelerated steps
+        that each read the data once.
+        """
+        Z, U, Vt = self.data.Z, L.U.astype(float), L.Vt.astype(float)
+        values = ahead = np.asarray(L.s, dtype=float)
+        pace = 1.0
+        for _ in range(PASSES):
+            pull = np.zeros_like(values)
+            for rows in row_blocks(Z):
+                r = np.nan_to_num(Z[rows] - (U[rows] * ahead) @ Vt, nan=0.0)
+                pull += np.einsum("ij,ij->j", U[rows], np.clip(r, -k, k, out=r) @ Vt.T)
+            last, values = values, np.where(L.s > 0.0, np.maximum(ahead + pull, 0.0), 0.0)
+            step = values - last
+            if np.abs(step).max(initial=0.0) <= SETTLED * values.max(initial=0.0):
+                break
+            if (ahead - values) @ step > 0.0:  # it overshot
+                pace = 1.0
+            before, pace = pace, 0.5 + math.sqrt(0.25 + pace * pace)
+            ahead = values + (before - 1.0) / pace * step
+        values = (1.0 - share) * L.s + share * values
+        return LowRank(L.U, values.astype(L.s.dtype), L.Vt)
+
     def without(self, places: Any) -> _Fits:
         """These fits with the entries at these places hidden."""
         Z = self.data.Z.copy()
@@ -454,6 +545,22 @@ class _Fits:
             parts.append((csr_array(S.astype(Z.dtype, copy=False)), csr_array(size > cut)))
         S, hit = (vstack(column, format="csr") for column in zip(*parts, strict=True))
         return S, hit
+
+
+def _mixed(search: Search[Candidate], plain: Candidate) -> tuple[Candidate, float]:
+    """The candidate and the share of the refit that predict hidden cells best.
+
+    The share is 0, with the candidate `plain`, unless a refit gains more than half a standard
+    error. Of those within one standard error of the best, the largest weight is taken.
+    """
+    columns = [search.scores(k) for k in range(len(SHARES))]
+    candidates = columns[0].candidates
+    options = [(one, share) for share in SHARES for one in candidates]
+    losses = np.concatenate([column.losses for column in columns], axis=1)
+    keys = [-one.multiple for one, _ in options] if len(losses) > 1 else None
+    best = least(losses, keys)
+    gain = losses[:, candidates.index(plain)] - losses[:, best]
+    return options[best] if clearly_positive(gain, WORTH) else (plain, 0.0)
 
 
 def on_host(L: LowRank) -> LowRank:
