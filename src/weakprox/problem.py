@@ -86,7 +86,7 @@ class Problem:
             raise InputError("M", given, "a symmetric matrix, such as (M + M.T) / 2")
 
     def reread(self) -> None:
-        """Read what the terms declare; those of the user's own may have changed."""
+        """Read what the terms declare; custom terms may have changed."""
         centred = _own(self.loss) and _own(self.penalty)
         valued = _own(self.spectral)
         self.of_loss = protocols.loss_capabilities(self.loss)
@@ -126,7 +126,7 @@ class Problem:
         if self._form is None or values is None or not valued:
             values = None
         elif values.symmetric != self.spectral.symmetric:
-            values = None  # a contradiction, with which nothing would be proved
+            values = None  # a contradictory declaration, which would prove nothing
         elif values.symmetric and (self._form.rows or self._form.columns):
             values = None
         self.values_form: ValueForm | None = values  # h as a function of singular values
@@ -297,7 +297,7 @@ class Problem:
         return self.smooth_value(point, batch) + self.spectral.value(X)
 
     def _decomposed(self, X: Any) -> LowRank:
-        """An array of the user's as factors, since spectral terms read singular values."""
+        """A given array as factors, since spectral terms read singular values."""
         wanted = f"an array of shape {self.shape} with finite numbers, or result.low_rank"
         refuse_foreign("X", X)
         if hasattr(X, "to_numpy"):  # a frame
