@@ -81,7 +81,7 @@ class Memory:
     rank: int = 0
     momentum: float = 1.0
     level: float = math.inf  # lam, or the multiplier of the ball
-    due: int = 0  # step that the next correction precedes
+    due: int = 0  # the next correction comes before this step
     tried: int = 0  # step of the last correction
     extra: Array | None = None  # directions of the last correction
     epoch: int = 0

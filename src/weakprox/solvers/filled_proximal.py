@@ -54,9 +54,9 @@ DAMPED = 1e-10
 SPARE, QUARTER = 16, 4
 # share of the cut-off: larger values beyond a block need more than one power step
 CROWDED = 0.75
-# relative accuracy from which blocks suffice beside large values up to the former step;
+# While other errors are larger, blocks suffice beside large values: up to step EARLY if the
+# relative accuracy is at least COARSE, otherwise up to step EARLIEST.
 COARSE, EARLY, EARLIEST = 5e-4, 6, 2
-# otherwise they suffice up to the latter, while other errors are larger
 BLURRED = 16.0 * SINGLE  # relative change of f that rounding to float32 may cause
 FINE, FINER = 32.0, 4096.0  # factors by which the accuracy, or the gap, must exceed it
 # steps after which the target changes so little that one power step is always enough
@@ -102,7 +102,7 @@ class Memory:
     progress: int = 0  # step that last improved the gap by a hundredth
     cut: bool = False  # whether the cap on the rank omitted triplets
     single: bool = False  # whether arrays of the next step are in float32
-    coarse: bool = False  # whether the accuracy to aim at is
+    coarse: bool = False  # whether the accuracy to aim at is coarse
 
     @property
     def X(self) -> LowRank:
@@ -476,7 +476,7 @@ class Steps:
     def judged(
         self, state: Memory, residuals: Residuals, k: int, aim: float
     ) -> tuple[Memory, Dual, float | None]:
-        """Return the state with its gap, its dual point, and that point's norm at the target."""
+        """Return the state with its gap, its dual point, and that point's norm if known."""
         filled = self.filled
         point = filled.dual(residuals.R, residuals.fill)
         along, square, norm = point.sums()

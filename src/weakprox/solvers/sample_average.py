@@ -56,7 +56,7 @@ SHARE = 0.8  # planned sampling error, as a share of eps
 # share of the required samples that is drawn before the requirement is measured again
 STAGE = 0.5
 GROWTH = 1.0  # largest draw, as a multiple of the samples kept, if the noise depends on X
-# largest number of samples for a test, as a multiple of the samples kept
+# possible numbers of samples for a test, as multiples of the samples kept
 FRESH = (0.25, 0.5, 1.0, 2.0)
 FIRST, NEXT = 0.7, 0.3  # shares of the chance of error: of the first test, and of each next one
 DRAWS = 1 << 60  # number of the random streams of samples
@@ -391,7 +391,7 @@ class Watch:
         return self.memory
 
     def _worth_checking(self, candidate: Candidate) -> bool:
-        """Return True if the engine's estimate or the time since the last check calls for one."""
+        """Return True if the estimated gap or the time since the last check requires it."""
         memory = self.memory
         if candidate.gap < math.inf:
             worth = candidate.gap <= min(self.target, memory.below)
