@@ -318,7 +318,7 @@ class Problem:
 
     @property
     def by_passes(self) -> bool:
-        """Whether f is computed from factors of X, so that X itself is never stored."""
+        """True if f is computed from factors of X, so that X itself is never stored."""
         if self.observed is not None or self.sparse_target is not None:
             return True
         if self.cells is not None:
@@ -411,7 +411,7 @@ def distance_parts(C: Factored, X: LowRank) -> tuple[float, float]:
 
 
 def _own(term: Any) -> bool:
-    """Whether the class itself declares capabilities: a subclass may override methods."""
+    """True if the class itself declares capabilities: a subclass may override methods."""
     own = "capabilities" in vars(type(term))
     return own and (not isinstance(term, (Empirical, Restated)) or _own(term._loss))
 

@@ -182,7 +182,7 @@ class Certificate:
 
     @property
     def proves(self) -> bool:
-        """Whether there is a bound at all."""
+        """True if there is a bound at all."""
         return math.isfinite(self.lower_bound)
 
     @property

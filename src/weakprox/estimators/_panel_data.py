@@ -192,7 +192,7 @@ class WideData:
 
     @property
     def treated(self) -> Vector:
-        """Whether each of the observed cells is treated, as a new array."""
+        """True for each observed cell that is treated, as a new array."""
         return self.flags[self.known]
 
     @property

@@ -55,7 +55,7 @@ class Rows:
         return float(sum(np.nansum(np.square(part)) for part in self.parts()))
 
     def has_gaps(self) -> bool:
-        """Whether entries are missing."""
+        """Return True if entries are missing."""
         return any(bool(np.isnan(part).any()) for part in self.parts())
 
     def count_above(self, threshold: float) -> int:

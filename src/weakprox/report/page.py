@@ -40,7 +40,7 @@ class Figure(ABC):
 
     @property
     def wide(self) -> bool:
-        """Whether the figure takes the full width of the page."""
+        """True if the figure takes the full width of the page."""
         return False
 
     @abstractmethod

@@ -141,7 +141,7 @@ class Evidence:
 
     @property
     def cheap(self) -> bool:
-        """Whether a copy costs little compared with the decomposition of the bound."""
+        """True if a copy costs little compared with the decomposition of the bound."""
         return not isinstance(self.dual, FactoredDual)
 
     @property

@@ -169,7 +169,7 @@ def symmetric_part(A: Array) -> Array:
 
 
 def _settled(w: Vector, residuals: Vector, after: float) -> bool:
-    """Whether all values close to the largest have been found and are accurate."""
+    """Return True if all values close to the largest have been found and are accurate."""
     close = w >= bounds.CLOSE * w[0]
     accurate = residuals[close].max() <= bounds.SHARP_RESIDUAL * abs(float(w[0]))
     return bool(w[0] > 0.0 and not close[-1] and accurate)

@@ -24,7 +24,7 @@ from weakprox.verifier.sums import Factors, Matrix, Near, U, norm, total, truste
 
 @dataclass(frozen=True)
 class Least:
-    """Lower bound on the minimum, and how much of it is allowance for rounding."""
+    """Lower bound on the minimum, and the allowance for rounding in it."""
 
     value: float
     error: float = 0.0
