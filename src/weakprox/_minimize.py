@@ -1,10 +1,10 @@
 """`minimize`: check the arguments, choose solver and accuracy, run, return.
 
 Data of extreme size are solved in another unit. With X = u X', every term of f in the
-library has a twin with f(X) = u^2 f'(X'): G and the quadratic parts of R keep their constants,
-other weights and radii are divided by u. If entries of the data are so large or small that
-powers might leave the range of their dtype, u makes them about one. It is a power of two, so
-that no bit changes.
+library has a counterpart with f(X) = u^2 f'(X'): G and the quadratic parts of R keep their
+constants, other weights and radii are divided by u. If entries of the data are so large or
+small that powers might leave the range of their dtype, u makes them about one. It is a power of
+two, so that no bit changes.
 """
 
 from __future__ import annotations

@@ -116,7 +116,7 @@ class ObservedDual:
 
     @property
     def rests_on(self) -> str:
-        """What the bound rests on."""
+        """The basis of the bound, as in `Certificate.rests_on`."""
         return "exact" if self.exact else "high-probability"
 
     @property

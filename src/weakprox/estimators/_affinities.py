@@ -33,7 +33,7 @@ class Graph(Protocol):
 
 
 def at_most(most: int, size: int, count: int) -> int:
-    """At most `most`, and at most the mean number of samples in a cluster."""
+    """The smaller of `most` and the mean number of samples in a cluster."""
     return min(max(FEWEST, min(most, size // count)), size - 1)
 
 
@@ -87,7 +87,7 @@ class Neighbors:
         return cls(Ranked(near, np.ones(near.shape)))
 
     def kept(self, size: int, count: int) -> int:
-        """At most ten."""
+        """Number of neighbours, at most ten."""
         return at_most(NEAREST, size, count)
 
     def affinity(self, members: Any, kept: int) -> Any:
@@ -132,7 +132,7 @@ class Coefficients:
         )
 
     def kept(self, size: int, count: int) -> int:
-        """At most twenty, or the number requested."""
+        """Number of affinities: at most twenty, or as requested."""
         if self.n_neighbors is None:
             return size - 1
         if is_auto(self.n_neighbors):

@@ -156,7 +156,7 @@ class Certified(Shared, CallbackSupportMixin, BaseEstimator):
 
     @property
     def certificate_(self) -> Certificate:
-        """How far from the optimum of its own problem the fitted model can be."""
+        """Bound on the distance of the fitted model from the optimum of its problem."""
         return self.result_.certificate
 
     def __getattr__(self, name: str) -> Any:

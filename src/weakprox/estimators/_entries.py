@@ -216,7 +216,7 @@ def columns_of(table: Any, **names: Any) -> list[Any]:
 
 
 def _from_matrix(model: Any, X: Any, fitted: Ids | None) -> Observations:
-    """From a matrix: the stored entries, or those of a dense one that are not NaN."""
+    """Read a matrix: the stored entries, or those of a dense one that are not NaN."""
     index, columns = getattr(X, "index", None), getattr(X, "columns", None)
     if isinstance(X, np.ma.MaskedArray):
         X = np.where(np.ma.getmaskarray(X), np.nan, np.ma.getdata(X).astype(float))

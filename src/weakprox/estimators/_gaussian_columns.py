@@ -102,7 +102,7 @@ def _minimised(P: Vector, X: Vector, free: Vector, steps: int, tol: float) -> Ve
 
 
 def _some_minimised(P: Vector, X: Vector, free: Vector, steps: int, tol: float) -> Vector:
-    """The same for a few rows."""
+    """Do the same for a few rows."""
     tiny = np.finfo(float).tiny
     inverse = 1.0 / np.diag(P)
     X, residual = X.copy(), X @ -P

@@ -178,7 +178,7 @@ def shrunk(values: Vector, lam: float) -> Vector:
 
 
 class Leading:
-    """At most `most` leading singular triplets of N, from a Krylov space that can grow."""
+    """Leading singular triplets of N, at most `most`, from a Krylov space that can grow."""
 
     def __init__(self, N: LowRankPlusSparse, most: int) -> None:
         self.N, self.tall = N, N.shape[0] >= N.shape[1]

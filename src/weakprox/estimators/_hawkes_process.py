@@ -479,7 +479,7 @@ class Reduced:
 
     @cached_property
     def loss(self) -> Custom:
-        """As a finite sum over nodes, with its exact constants."""
+        """The contrast as a finite sum over nodes, with its exact constants."""
         count = len(self.gram)
         values = decompositions.eigvalsh(self.gram)
         rounding = 4 * count * np.finfo(float).eps * float(values[-1])

@@ -309,7 +309,7 @@ def _short(count: int) -> Any:
 
 
 def _from_table(table: Any, names: tuple[Any, Any, Any, Any]) -> PanelData:
-    """From a long table: a pandas or polars frame, or anything with named columns."""
+    """Read a long table: a pandas or polars frame, or anything with named columns."""
     parts = columns_of(table, **dict(zip(COLUMNS, names, strict=True)))
     unit_ids, row = Ids.of("unit", parts[0])
     times, column = _in_order(parts[1])
@@ -366,7 +366,7 @@ def _numbers(argument: str, values: Any, axes: int) -> Vector:
 
 
 def _starts(x: Vector) -> range:
-    """Where the blocks of a long array begin."""
+    """Positions at which the blocks of a long array begin."""
     return range(0, len(x), PIECE)
 
 

@@ -43,7 +43,7 @@ class RowSpace:
 
     @classmethod
     def of(cls, X: LowRank, multiplier: float, **weights: float) -> RowSpace:
-        """From the low-rank answer, in factors."""
+        """Take the model from the low-rank answer in factors."""
         s = np.asarray(X.s, dtype=float)
         B = np.asarray(X.Vt, dtype=float)[s > 0.0].T * np.sqrt(s[s > 0.0])
         return cls(B, multiplier, **weights)

@@ -81,7 +81,7 @@ class Scale:
 
     @classmethod
     def of(cls, X: Vector, scaling: Scaling) -> Scale:
-        """From the observed entries; empty and constant columns are not scaled."""
+        """Compute the scale of the observed entries; empty and constant columns are not scaled."""
         seen = ~np.isnan(X)
         count = np.maximum(seen.sum(axis=0), 1)
         plain = cls(np.zeros(X.shape[1]), np.ones(X.shape[1]))
@@ -159,7 +159,7 @@ def largest_value(Z: Vector) -> float:
 
 
 def has_spread(X: Vector) -> Vector:
-    """Which columns have enough entries for a standard deviation, the unit of errors."""
+    """The columns with enough entries for a standard deviation, the unit of errors."""
     seen = ~np.isnan(X)
     low = np.where(seen, X, np.inf).min(axis=0)
     high = np.where(seen, X, -np.inf).max(axis=0)

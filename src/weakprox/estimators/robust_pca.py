@@ -295,7 +295,7 @@ class RobustPCA(OneToOneFeatureMixin, TransformerMixin, Certified):
 
     @property
     def certificate_(self) -> Certificate:
-        """How far from the optimum of its own problem the fitted model can be."""
+        """Bound on the distance of the fitted model from the optimum of its problem."""
         check_is_fitted(self, "result_")
         return self.result_.certificate if self._limit is None else self._limit
 

@@ -35,7 +35,7 @@ from weakprox.linalg.gram_svd import DIGITS_LEFT, Active, upright
 from weakprox.linalg.lowrank import LowRank
 from weakprox.linalg.threads import all_threads
 
-SMALLEST = 400  # size from which a block pays (benchmarks/thin_svd.py)
+SMALLEST = 400  # size from which a block is faster (benchmarks/thin_svd.py)
 # Shares of all columns from which a full decomposition is as fast: on a CPU by the same
 # benchmark, and on an H200, where eigenvectors take longer relative to products.
 LARGEST, ON_DEVICE = 0.42, 0.6

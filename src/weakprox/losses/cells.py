@@ -155,7 +155,7 @@ class Cells:
         return Z, W, _added(found)
 
     def _kernels(self) -> Any:
-        """The compiled pass, or None if it does not support these cells or does not pay."""
+        """The compiled pass, or None if it does not support these cells or is not faster."""
         M = self.M
         plain = self.residual and self.weights is None and is_numpy(M)
         if not plain or math.prod(self.shape) < compiling.COMPILED_FROM or in_file(M):

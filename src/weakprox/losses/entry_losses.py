@@ -261,7 +261,7 @@ class Penalised:
         return self.ridge + self.l1 / self.width
 
     def check(self, values: Array) -> Array:
-        """As the loss does."""
+        """Check the observations as in the loss."""
         return self.loss.check(values)
 
     def value(self, y: Array, x: Array) -> Array:

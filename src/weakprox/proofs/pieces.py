@@ -155,7 +155,7 @@ def _weighted(words: np.ndarray[Any, Any], first: int) -> int:
 
 
 def compiled_passes(entries: int) -> Any:
-    """The module of compiled passes if compiling pays for this many entries, or None."""
+    """The module of compiled passes if they are faster for this many entries, or None."""
     if entries < compiling.COMPILED_FROM or not compiling.current():
         return None
     try:

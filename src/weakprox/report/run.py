@@ -137,7 +137,7 @@ def _title(title: str | None, settings: Mapping[str, Any] | None) -> str | None:
 
 
 def _difference(minimiser: LowRank, found: Gathered) -> str:
-    """How the estimate differs from the minimiser, in words."""
+    """The difference between the estimate and the minimiser, in words."""
     s, mine = to_numpy(minimiser.s), to_numpy(found.point.s)
     if not found.numbers["factored"]:
         return (

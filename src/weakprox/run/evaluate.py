@@ -482,8 +482,8 @@ def _sampled_certificate(
 ) -> Certificate:
     """Return value and gap from samples that were not used to choose the answer.
 
-    A solver's own proof comes first: it may rest on more samples than these. If they
-    contradict it, the larger of its gap and theirs is returned.
+    A solver's own proof comes first: it may rest on more samples than these. If they contradict
+    it, the larger of the two gaps is returned.
     """
     problem, loss = state.problem, state.problem.loss
     try:

@@ -197,7 +197,7 @@ class Tracker:
 
 @dataclass(frozen=True)
 class Origin:
-    """What was determined at the start of a run; a resumed run does not repeat it."""
+    """The quantities determined at the start of a run, which a resumed run does not repeat."""
 
     solver: Method  # that began
     reason: str  # for choosing it
@@ -209,7 +209,7 @@ class Origin:
 
 @dataclass(frozen=True)
 class Fixed:
-    """What stays the same during a run."""
+    """The parts of a run that do not change."""
 
     settings: Settings
     origin: Origin

@@ -274,7 +274,7 @@ class Method:
 
     @property
     def answer(self) -> Literal["low_rank", "iterate"]:
-        """Which point is returned: the best low-rank point, or the last iterate."""
+        """The point that is returned: the best low-rank point, or the last iterate."""
         return "low_rank"
 
     @property

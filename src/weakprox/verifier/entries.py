@@ -83,7 +83,7 @@ class HuberEntry:
         return -most, most
 
     def conjugate(self, v: Matrix, q: Matrix, w: Any) -> tuple[Matrix, Matrix]:
-        """As that of the squares."""
+        """w l*(v, -q/w), as for the squares."""
         return SquaredEntry().conjugate(v, q, w)
 
 
@@ -159,7 +159,7 @@ class OwnEntry:
         return -math.inf, math.inf
 
     def conjugate(self, v: Matrix, q: Matrix, w: Any) -> tuple[Matrix, Matrix]:
-        """By the user's function."""
+        """The conjugate, by the user's function."""
         found = w * np.asarray(self.conjugate_of(v, -q / w), dtype=np.float64)
         return found, 16 * (np.abs(found) + np.abs(q * v))
 

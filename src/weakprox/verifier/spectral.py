@@ -114,7 +114,7 @@ class OwnSpectral:
         return trusted_value(found, self.eps), 0.0 if math.isfinite(found) else math.inf
 
     def least(self, c: Slope, w: float, rank: int, rho: float) -> Least:
-        """By the user's proximal map or conjugate."""
+        """The bound by the user's proximal map or conjugate."""
         found, size = self.minimum(c.whole(), w), norm(c.whole())
         scale = abs(found) + (size**2 / w if w > 0.0 else 0.0)
         error = 64 * self.eps * scale
