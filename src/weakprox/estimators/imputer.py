@@ -81,7 +81,7 @@ class Scale:
 
     @classmethod
     def of(cls, X: Vector, scaling: Scaling) -> Scale:
-        """Compute the scale of the observed entries; empty and constant columns are not scaled."""
+        """Compute the scale of observed entries; empty and constant columns are not scaled."""
         seen = ~np.isnan(X)
         count = np.maximum(seen.sum(axis=0), 1)
         plain = cls(np.zeros(X.shape[1]), np.ones(X.shape[1]))

@@ -315,7 +315,7 @@ class Steps:
         return wide and self.data.is_full()
 
     def _prox_of_array(self, target: Array, steep: float) -> tuple[LowRank, float, Array, int]:
-        """Do the same for a target that is an array, by all eigenvectors of its shorter side."""
+        """Do the same for a target that is an array, by eigenvectors of its shorter side."""
         tall = target.shape[0] > target.shape[1]
         W = target if tall else target.T
         s, turn = _values(W)
