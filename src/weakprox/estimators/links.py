@@ -671,7 +671,7 @@ class LinkPredictor(Certified):
             return -float(graphs.placements(*pair).mean()), pair
 
         def scores(candidate: Candidate) -> list[tuple[Vector, Vector]]:
-            """Scores of hidden edges and other pairs, recomputed unless the search kept them."""
+            """Scores of hidden edges and other pairs, recomputed if the search dropped them."""
             if candidate not in search.losses:
                 return [(np.zeros(0), np.zeros(0))]
             kept = search.answers.get(candidate)
