@@ -124,7 +124,7 @@ def last_state(
 
 def other_data() -> InputError:
     """Return the error of a run that is resumed with other data."""
-    return InputError("resume", "a run of another problem: different data", "the same")
+    return InputError("resume", "a run of another problem: other data", "the same")
 
 
 def _is_answer_of(result: Result, problem: Problem) -> bool:
