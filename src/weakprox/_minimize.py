@@ -291,8 +291,7 @@ def _planned(
         batch = loss.draw(np.random.default_rng([seed, SCALE]), samples)
         pool = Empirical(loss, [(batch, samples)])
         if not pool.strong_convexity + problem.penalty.curvature > 0.0:
-            # the mean of so few samples may lack strong convexity: G's constant suffices for a
-            # size
+            # so few samples may lack strong convexity: for a size, G's own constant suffices
             known = loss.strong_convexity
             pool = Empirical(loss, [(batch, samples)], strong_convexity=known)
         rough = minimize(Problem(pool, problem.penalty, problem.spectral), tol=ROUGH, **quiet)

@@ -39,7 +39,10 @@ MISTAKES = {
         'a,b\n"1,000","2,500"\n"4,000","5,200"\n',
         "thousands separators",
     ),
-    "thousands and decimal commas": ("a;b\n1.000,5;2.500,1\n4.000,1;5.2\n", "thousands separators"),
+    "thousands and decimal commas": (
+        "a;b\n1.000,5;2.500,1\n4.000,1;5.2\n",
+        "thousands separators",
+    ),
     "spaces between thousands": ("a;b\n1;2 500\n3;4\n", "thousands separators"),
     "per cent": ("a,b\n1,20%\n3,45%\n", "without %"),
     "a currency": ("a,b\n1,$20\n3,$45\n", "currency sign"),

@@ -55,8 +55,8 @@ class CellsDual:
         """D(t q) and a bound on its rounding error, from the sums if they suffice."""
         if not self.cells.residual:
             return self.cells.dual_value(self.at, t)
-        # q m = q (m - x) + q x; the former has one sign, the Cauchy-Schwarz inequality bounds
-        # |q x|
+        # q m = q (m - x) + q x; the former has one sign, and |q x| is bounded by
+        # the Cauchy-Schwarz inequality
         steep = self.cells.smoothness
         across = math.sqrt(steep * sums.square * self.at.sqnorm)
         size = sums.value + 2.0 * sums.square + across

@@ -122,8 +122,7 @@ class FactoredDual:
         enough, levels = shift * (1 + CLOSE), [shift * (1 + excess) for excess in LEVELS]
         if self.aim:
             aimed = self._sufficient(shift, squares)
-            # if no bound suffices, the estimate of the gap was wrong: compute no expensive
-            # bound
+            # if no bound suffices, the estimate of the gap was wrong: skip an expensive one
             enough, levels = max(enough, aimed), [aimed] if aimed else []
         best = self._norm_within(found, values, squares, enough, rng)
         if best > enough and self.more is not None and self.more.exact:

@@ -49,8 +49,7 @@ SHARES = (0.02, *(round(0.05 * k, 2) for k in range(1, 21)))  # tau as a share o
 ERRORS = (0.0, 0.0625, 0.125, 0.25, 0.5, 1.0, 2.0)  # lam in standard errors of a covariance
 CUTS = (0.5, 1.0, 1.5, 2.0, 2.5, 3.0, 4.0, math.inf)  # thresholds, in standard errors
 RANKS = (0, 1, 2, 3, 4, 5, 6, 8, 10, 12, 15, 20, 25, 30, 40, 50, 65, 80, 100)
-# number of folds that show if a candidate is clearly worse, and of variables from which it is
-# used
+# folds that show if a candidate is clearly worse, used from this number of variables on
 FIRST, MANY = 2, 200
 # Steps along lines at first: of closed forms, and of "factors", whose estimates take longest if
 # their rank is near n or if lam is large.

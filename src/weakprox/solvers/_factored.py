@@ -146,8 +146,7 @@ class Factored:
             most = max(THIN, int((WIDE if k <= EARLY else WIDEST) * min(shape)))
             most = most if on_cpu(z) else min(most, ON_DEVICE)
             # if all of a wide block is kept, or many values lie near the cut-off, a slightly
-            # wider one
-            # is rarely enough
+            # wider one is rarely enough
             full = seen == width or (wide and crowded and k > 1)
             full = full and width >= max(THIN, FULL * min(shape))
             if (width >= most or full) and self.thin():

@@ -531,8 +531,7 @@ class Steps:
             at = data.sampled(u @ like(p, u), v)
             product = host(u.T @ data.times(h * at, v))
             bend = float((p * product).sum())
-            # with few observations, parts of M are not determined: steps along them have no
-            # bound
+            # with few observations, parts of M are not determined: steps there are unbounded
             if not bend > FREE * steepest * float((p * p).sum()):
                 break
             length = square / bend
