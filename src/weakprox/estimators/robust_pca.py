@@ -241,7 +241,7 @@ class RobustPCA(OneToOneFeatureMixin, TransformerMixin, Certified):
             result = left.solved(candidate.multiple * lam, k, start, trial=True)
             found = on_host(result.low_rank)
             off = np.abs(_at(found, *places) - fits.data.Z[places])
-            # beyond the threshold a cell is an outlier, not to be predicted by the low-rank part
+            # beyond the threshold a cell is an outlier, not part of the low-rank prediction
             return float(np.mean(np.minimum(off, CUT * self.noise_))), found
 
         candidates = [Candidate(multiple) for multiple in MULTIPLES]

@@ -182,7 +182,7 @@ class RidgeSweeps:
             for _ in range(FIRST + self.needed):
                 A, B, *_ = self.swept(A, B, R, unit)
                 V = _factored(A, B)
-                # some factors of an array with zeros for unobserved entries come from these zeros
+                # some factors of an array with zeros for unobserved entries are due to them
                 rank = self.strong(unit * V.s + self.cut, REAL)
                 roots = np.sqrt(V.s)
                 A, B = (V.U * roots).astype(np.float32), (V.Vt.T * roots).astype(np.float32)
