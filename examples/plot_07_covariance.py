@@ -44,7 +44,7 @@ print(f"{A.shape[0]} samples of {A.shape[1]} genes to learn from, {B.shape[0]} t
 # Fit
 # ---
 # All settings are chosen automatically. The certificate bounds the distance of the value from
-# the optimum of the problem above. ``kind_`` says that this problem has given the estimate.
+# the optimum of the problem above. ``kind_`` shows that the estimate comes from this problem.
 
 model = wp.SparseLowRankCovariance(random_state=0).fit(A)
 share = model.tau_ / np.trace(np.cov(A.T, bias=True))

@@ -39,8 +39,8 @@ X, digit = pixels[some], label[some]
 # Fit
 # ---
 # The weights are determined by the noise level, estimated from the median singular value. By
-# default, the problem is solved only if its graph promises better clusters than that of nearest
-# neighbours. Here we want the coefficients in any case.
+# default, the problem is solved only if its graph is likely to give better clusters than that
+# of nearest neighbours. Here we need the coefficients in any case.
 
 model = wp.SubspaceClustering(n_clusters=10, graph="coefficients", random_state=0).fit(X)
 print(f"nuclear norm {model.nuclear_:.2g}, l1 norm {model.lam_:.2g}, noise {model.noise_:.2g}")
@@ -114,7 +114,7 @@ plt.show()
 # ----------------------
 # Without ``n_clusters``, the number of clusters is a large one at which subsamples give the
 # same clusters as all samples (``stability_``). This works for well separated clusters, such as
-# random subspaces. Stable clusters need not be the classes that you look for: for these
+# random subspaces. Stable clusters need not be the classes that you are looking for: for these
 # digits, give the number. If no number is stable, a warning asks for it.
 
 bases = [np.linalg.qr(rng.standard_normal((40, 4)))[0] for _ in range(6)]

@@ -60,7 +60,7 @@ print({name: round(weight, 2) for name, weight in model.weights_.items()})
 print(model.certificate_)
 
 # %%
-# The weights say how much of the answer comes from each model. The certificate is that of the
+# The weights are the shares of the models in the answer. The certificate is that of the
 # low-rank matrix.
 #
 # The figure shows some of the countries, sorted by a coordinate in the learnt row

@@ -12,7 +12,7 @@ tenth of the ratings.
 # The data
 # --------
 # The data are ratings from 0 to 10 that people tweeted. Most people rated one to three films,
-# so that intercepts matter most, and a low-rank part must do no harm. We hide a tenth.
+# so intercepts matter most, and the low-rank part must not do harm. We hide a tenth.
 
 import matplotlib.pyplot as plt
 import numpy as np

@@ -6,7 +6,7 @@ Counts of sequences in samples are mostly zero, and their sizes differ by orders
 A usual treatment takes logarithms of the counts that are not zero, with an intercept for each
 sample, and looks for a low-rank matrix that explains them; zeros count as missing.
 :class:`weakprox.losses.Completion` does that with a certificate, and its memory grows with the
-number of nonzero counts. (``loss="poisson"`` takes the counts as they are.)
+number of nonzero counts. (``loss="poisson"`` uses the counts directly.)
 """
 
 # %%

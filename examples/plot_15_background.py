@@ -9,8 +9,8 @@ background :math:`L`,
 
 .. math:: \sum_{ij} H_k(m_{ij} - l_{ij}) + \lambda \|L\|_*,
 
-with a Huber loss that counts large residuals linearly, and proves how near to the optimum its
-answer is.
+with a Huber loss, in which large residuals enter linearly, and proves how close its answer is
+to the optimum.
 """
 
 # %%

@@ -46,9 +46,9 @@ print(model.certificate_)
 print(found.sum().sort_values(ascending=False).head(3))
 
 # %%
-# How many of the wrong entries were found, and how far are they off after the repair? For
-# comparison: the entries' distance from the median of their column, and principal components of
-# the same rank, which include the wrong numbers.
+# How many of the wrong entries were found, and how large are the errors after the repair? We
+# compare with the distance of entries from the median of their column, and with principal
+# components of the same rank, which are affected by the wrong numbers.
 
 filled = SimpleImputer(strategy="median").fit_transform(typed)
 spread = 1.4826 * np.median(np.abs(filled - np.median(filled, axis=0)), axis=0)

@@ -35,8 +35,8 @@ model = wp.MatrixCompletionPanel(random_state=0).fit(packs, treated)
 print(model.summary())
 
 # %%
-# Regressions on state and year effects alone (difference in differences) are the special case
-# of a large weight. Their error on held-out cells is the first of these.
+# A regression on state and year effects only (difference in differences) is the special case
+# of a large weight. Its error on held-out cells is the first of these.
 
 errors = -model.cv_results_["mean_test_score"]
 for lam, error in zip(model.cv_results_["param_lam"], errors, strict=True):

@@ -266,7 +266,7 @@ MISTAKES = {
         wp.InputError,
         ["M.astype(float)"],
     ),
-    "separators of thousands": (
+    "thousands separators": (
         lambda: wp.SparseLowRank().fit(pd.DataFrame({"a": ["1,000", "2,500"], "b": [1, 2]})),
         wp.InputError,
         ["the text '1,000'", "thousands=','"],

@@ -1,10 +1,10 @@
 """`minimize`: check the arguments, choose solver and accuracy, run, return.
 
 Data of extreme size are solved in another unit. With X = u X', every term of f in the
-library has a twin with f(X) = u^2 f'(X'): G and the quadratic parts of R keep their constants,
-other weights and radii are divided by u. If entries of the data are so large or small that
-powers might leave the range of their dtype, u makes them about one. It is a power of two, so
-that no bit changes.
+library has a counterpart with f(X) = u^2 f'(X'): G and the quadratic parts of R keep their
+constants, other weights and radii are divided by u. If entries of the data are so large or
+small that powers might leave the range of their dtype, u makes them about one. It is a power of
+two, so that no bit changes.
 """
 
 from __future__ import annotations
@@ -42,8 +42,9 @@ from weakprox.storage.table import PathLike
 
 TOL = 1e-4  # relative accuracy by default
 FEASIBLE = "a feasible point, such as the Result of a neighbouring problem"
-SCALE, SCALE_SAMPLES = 1 << 61, 8  # random stream and samples that show the size of f
-ROUGH = 0.1  # relative accuracy that suffices for that
+# random stream and number of samples of the rough run for the size of f
+SCALE, SCALE_SAMPLES = 1 << 61, 8
+ROUGH = 0.1  # relative accuracy of that run
 LEAST_TOL = 1e-14  # in float64: bounds allow for 64 units of rounding
 SMALLEST = 2.0**-480  # squares of smaller data underflow
 # Settings of solvers in the units of the problem.
@@ -100,30 +101,30 @@ def minimize(
     eps : float, optional
         Accuracy in the value of f (absolute), instead of `tol`.
     rank : int, optional
-        Largest rank of the answer, for the default solver or one given by class or name; as
-        large as the optimum's if not given. If it is too small for the accuracy, the status
-        says so.
+        Cap on the rank of the answer, for the default solver or one given by class or name. By
+        default the rank is not limited. If the cap is too small to reach the accuracy, the
+        status says so.
     seed : int, numpy Generator or None
         Fixes every random choice: the same call on the same machine (and number of BLAS
         threads) gives the same bits. For large arrays, set WEAKPROX_COMPILE to "always" or
-        "never" for this: otherwise later calls may use compiled passes. A Generator gives one
-        integer, None a fresh one; `result.seed` is the integer used.
+        "never" for this: otherwise later calls may use compiled passes. One integer is drawn
+        from a Generator; None means a fresh seed. `result.seed` is the integer used.
     start : array of shape (m, d), LowRank or Result, optional
-        Feasible first point; zero by default. The result of a neighbouring problem (same
-        loss, another weight or radius) gives its dual point and its decomposition too.
+        Feasible first point; zero by default. The result of a neighbouring problem (same loss,
+        another weight or radius) also provides its dual point and its decomposition.
     resume : Result or bool, optional
         Continue from the last epoch end of an earlier result of the same problem, solver
-        and seed (None for that result's seed). The end is the same, to the bit, as that of
-        an uninterrupted run. True: continue from the file `checkpoint`, or begin if there
-        is none yet.
+        and seed (None for that result's seed). The result has the same bits as that of an
+        uninterrupted run. True: continue from the file `checkpoint`, or start a new run if
+        there is no such file yet.
     checkpoint : path, optional
-        A file, such as "run.safetensors", that holds the state of the run, so that it can
-        be resumed however it ended. The state before the last is kept beside it.
+        File for the state of the run, such as "run.safetensors". The run can be resumed from it
+        however it ended. The previous state is kept beside it.
     checkpoint_every : float, optional
         Seconds between writes, 60 by default; 0 writes after every outer step.
     max_seconds, max_samples, max_svds : optional
         Limits, numbers >= 0; the best point so far is returned when one is reached.
-        `max_seconds` covers the whole call, rough runs included.
+        `max_seconds` covers the whole call, including rough runs.
     callback : callable, optional
         Called with a `Look` whenever the run is evaluated; returning True ends it.
     progress : bool or "auto"
@@ -136,13 +137,14 @@ def minimize(
     stop_when_certified : bool
         End as soon as the duality gap proves eps (finite sums only).
     evaluation_samples : int
-        Samples for reporting values where G is only sampled, drawn at the start and
-        again at the end. The latter check sampled certificates; fewer than 400 cannot
-        certify the answer of a solver that does not certify its own.
+        Samples for reporting values if G is known through samples only, drawn at the start and
+        again at the end. The latter check sampled certificates; fewer than 400 cannot certify
+        the answer of a solver that does not certify its own.
     max_memory : int or str, optional
-        Bytes that this process may hold in all, such as "4GB". Data in files are read
-        block by block, arrays that do not fit are kept in a scratch file (in TMPDIR), and
-        a solver is chosen that can do so; `weakprox.plan` shows the memory beforehand.
+        Memory that this process may use in total, in bytes or as text such as "4GB". Data in
+        files are read block by block, arrays that do not fit are kept in a scratch file (in
+        TMPDIR), and a solver is chosen that can do so; `weakprox.plan` shows the memory
+        beforehand.
     proof : bool, optional
         Whether the result keeps what `result.proof` needs: the dual point of its lower
         bound, an array the size of X, and the problem. By default it keeps the dual point
@@ -152,12 +154,13 @@ def minimize(
     Returns
     -------
     Result
-        Feasible, low-rank, with value, status, counts and trace. Ctrl-C returns it too.
+        The feasible, low-rank answer with its value, status, counts and trace. Ctrl-C also ends
+        the run with a result.
     """
     begun = time.perf_counter()
     if not isinstance(problem, Problem):
         raise needs_problem(problem)
-    problem.reread()  # terms of the user's own may have changed since
+    problem.reread()  # custom terms may have changed since
     if eps is not None and tol is not None:
         raise InputError("tol", f"{tol!r}, and eps = {eps!r}", "only one of them")
     if proof is not None:
@@ -260,7 +263,7 @@ def _left(limits: Budget, begun: float) -> float | None:
 
 
 def _check_provable(problem: Problem, tol: float) -> None:
-    """Raise on a relative accuracy that the dtype of the data cannot show."""
+    """Raise if the dtype of the data is too coarse for this relative accuracy."""
     reference = problem.loss.reference
     single = reference.dtype.itemsize == 4
     least = arrays.eps_of(reference) if single else LEAST_TOL
@@ -273,7 +276,7 @@ def _check_provable(problem: Problem, tol: float) -> None:
 def _planned(
     problem: Problem, choice: Choice, tol: float, seed: int, seconds: float | None
 ) -> tuple[float, int]:
-    """Return tol times the size of f, and the samples that it took to find that size.
+    """Return tol times the size of f, and the number of samples used to find that size.
 
     The size comes from a rough run: on the mean of a few samples if G is sampled, otherwise
     by the automatic choice, or by the method itself if that is the automatic choice or if
@@ -288,7 +291,7 @@ def _planned(
         batch = loss.draw(np.random.default_rng([seed, SCALE]), samples)
         pool = Empirical(loss, [(batch, samples)])
         if not pool.strong_convexity + problem.penalty.curvature > 0.0:
-            # so few samples may be flat: for a size, unlike a proof, G's own constant is enough
+            # so few samples may lack strong convexity: for a size, G's own constant suffices
             known = loss.strong_convexity
             pool = Empirical(loss, [(batch, samples)], strong_convexity=known)
         rough = minimize(Problem(pool, problem.penalty, problem.spectral), tol=ROUGH, **quiet)
@@ -373,7 +376,7 @@ def _first_factors(problem: Problem, start: LowRank) -> LowRank:
 def unit_of(problem: Problem, solver: Any = None) -> float:
     """Return the power of two to measure data of extreme size in; 1 for all others.
 
-    Also 1 if a term of the user's, or a setting of the solver, cannot be put in another unit.
+    Also 1 if a custom term or a setting of the solver cannot be converted to another unit.
     """
     terms = (problem.loss, problem.penalty, problem.spectral)
     if not all(_known(term) for term in terms) or problem.of_loss.in_unit is None:
@@ -397,7 +400,7 @@ def unit_of(problem: Problem, solver: Any = None) -> float:
 
 
 def _known(term: Any) -> bool:
-    """Return True if the term and all of its parts can be put in another unit."""
+    """Return True if the term and all of its parts can be converted to another unit."""
     # exactly these classes: a subclass may have changed their meaning
     own = "in_unit" in vars(type(term))
     return own and all(_known(part) for part in (term.parts if isinstance(term, Sum) else ()))

@@ -116,7 +116,7 @@ def nonnegative(argument: str, value: object) -> float:
 
 
 def is_integer(value: object) -> bool:
-    """Whether the value is an integer of Python or NumPy; a boolean is not."""
+    """Return True if the value is an integer of Python or NumPy; a boolean is not."""
     return isinstance(value, (int, np.integer)) and not isinstance(value, bool)
 
 
@@ -153,7 +153,7 @@ def one_of(argument: str, value: Any, options: tuple[Any, ...]) -> Any:
 
 
 def is_auto(value: object) -> bool:
-    """Whether a setting is left to be chosen; arrays may be compared safely."""
+    """Return True if a setting is left to be chosen; arrays may be compared safely."""
     return isinstance(value, str) and value == "auto"
 
 

@@ -53,7 +53,7 @@ class SamplerError(InputError):
     Attributes
     ----------
     result : Result or None
-        Where it failed in the middle of a run: the best point so far, from which
+        The best point so far if it failed during a run, from which
         `minimize(..., resume=error.result)` continues.
     """
 
@@ -65,7 +65,7 @@ class ProofError(InputError):
 
 
 class CheckpointWarning(UserWarning):
-    """A checkpoint was not written, or an older one than the last had to be used."""
+    """A checkpoint was not written, or an earlier one had to be used instead of the last."""
 
 
 class WorkersLostError(WeakproxError):

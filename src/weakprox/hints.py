@@ -1,4 +1,4 @@
-"""Messages about wrong arguments: what they are, and the correct call."""
+"""Messages about wrong arguments, with the correct call."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def suggestion(name: str, known: Iterable[str]) -> str:
 
 
 def is_matrix(value: object) -> bool:
-    """Whether this is data: an array, a sparse matrix or a frame, with two axes."""
+    """Return True for data: an array, a sparse matrix or a frame, with two axes."""
     if isinstance(value, type):
         return False
     shape = getattr(value, "shape", None)
@@ -93,7 +93,7 @@ def is_matrix(value: object) -> bool:
 
 
 def is_term(value: object) -> bool:
-    """Whether this is a loss, a penalty or a spectral term, or the class of one."""
+    """Return True for a loss, a penalty or a spectral term, or the class of one."""
     return role_of(value) is not None
 
 
@@ -123,7 +123,7 @@ def check_terms(loss: Any, penalty: Any, spectral: Any) -> None:
         if name == "penalty" and term is None:
             continue
         if isinstance(term, type):
-            wanted = f"an object of it: {term.__name__}(...)"
+            wanted = f"an instance: {term.__name__}(...)"
             raise InputError(name, shown_kind(term), wanted)
         if isinstance(term, (list, tuple)) and term and {*map(role_of, term)} == {"penalty"}:
             wanted = f"their sum: {' + '.join(map(repr, term))}"

@@ -86,7 +86,7 @@ class Problem:
             raise InputError("M", given, "a symmetric matrix, such as (M + M.T) / 2")
 
     def reread(self) -> None:
-        """Read what the terms declare; those of the user's own may have changed."""
+        """Read what the terms declare; custom terms may have changed."""
         centred = _own(self.loss) and _own(self.penalty)
         valued = _own(self.spectral)
         self.of_loss = protocols.loss_capabilities(self.loss)
@@ -126,7 +126,7 @@ class Problem:
         if self._form is None or values is None or not valued:
             values = None
         elif values.symmetric != self.spectral.symmetric:
-            values = None  # a contradiction, with which nothing would be proved
+            values = None  # a contradictory declaration, which would prove nothing
         elif values.symmetric and not _is_invariant(self._form, self.loss.shape):
             values = None
         self._weights: tuple[float, float, Any] | None = None  # not read yet
@@ -303,7 +303,7 @@ class Problem:
         return self.smooth_value(point, batch) + self.spectral.value(X)
 
     def _decomposed(self, X: Any) -> LowRank:
-        """An array of the user's as factors, since spectral terms read singular values."""
+        """A given array as factors, since spectral terms read singular values."""
         wanted = f"an array of shape {self.shape} with finite numbers, or result.low_rank"
         refuse_foreign("X", X)
         if hasattr(X, "to_numpy"):  # a frame
@@ -324,7 +324,7 @@ class Problem:
 
     @property
     def by_passes(self) -> bool:
-        """Whether f is computed from factors of X, so that X itself is never stored."""
+        """True if f is computed from factors of X, so that X itself is never stored."""
         if self.observed is not None or self.sparse_target is not None:
             return True
         if self.cells is not None:
@@ -447,7 +447,7 @@ def distance_parts(C: Factored, X: LowRank) -> tuple[float, float]:
 
 
 def _own(term: Any) -> bool:
-    """Whether the class itself declares capabilities: a subclass may override methods."""
+    """True if the class itself declares capabilities: a subclass may override methods."""
     own = "capabilities" in vars(type(term))
     return own and (not isinstance(term, (Empirical, Restated)) or _own(term._loss))
 

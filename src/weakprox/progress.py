@@ -11,7 +11,7 @@ FIRST, GROWTH, LONGEST = 1.0, 1.5, 60.0  # seconds to the first line, and betwee
 
 
 class Progress:
-    """Progress on stderr, one bar for each task, if `wanted`; "auto" wants it on a terminal.
+    """Progress on stderr, one bar for each task, if `wanted`; "auto" means on a terminal only.
 
     Elsewhere, in a log or a notebook, lines are printed at intervals instead of bars. A bar is
     followed by "3/12" if `counted`, otherwise by a percentage. If `kept`, the bars stay on the
@@ -60,7 +60,7 @@ def _rich_bars(counted: bool, kept: bool) -> Any:
 
     return progress.Progress(
         progress.TextColumn("{task.description}"),
-        progress.BarColumn(bar_width=20),  # the note needs the room
+        progress.BarColumn(bar_width=20),  # leave room for the note
         progress.MofNCompleteColumn() if counted else progress.TaskProgressColumn(),
         progress.TextColumn("{task.fields[note]}"),
         progress.TimeElapsedColumn(),

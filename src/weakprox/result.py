@@ -104,7 +104,7 @@ class Status(Enum):
 
     @property
     def reached(self) -> bool:
-        """Whether the accuracy was reached: proved, at a confidence or in expectation."""
+        """True if the accuracy was reached: proved, at a confidence or in expectation."""
         return self in (Status.CERTIFIED, Status.CONFIDENT, Status.EXPECTED)
 
 
@@ -114,7 +114,7 @@ class Counts:
 
     Gradients are those of single terms (of single entries for `Completion`): an inner sample
     costs two, a full gradient as many as there are terms. Decompositions are those of the
-    method, without those of certificates and of C0.
+    method, excluding those for certificates and for C0.
     """
 
     samples: int = 0  # drawn from the distribution, pilot draws for constants included
@@ -132,7 +132,7 @@ class Counts:
 
 @dataclass(frozen=True)
 class Certificate:
-    """A lower bound on the optimum next to the value reached: how good the answer is.
+    """The value reached and a lower bound on the optimum: how good the answer is.
 
     Attributes
     ----------
@@ -182,7 +182,7 @@ class Certificate:
 
     @property
     def proves(self) -> bool:
-        """Whether there is a bound at all."""
+        """True if there is a bound at all."""
         return math.isfinite(self.lower_bound)
 
     @property
@@ -477,7 +477,7 @@ class Result:
         """Entries larger in size than tol times the largest entry."""
         U, s, Vt = self.factors
         xp = namespace(U)
-        step = max(1, ENTRIES // int(Vt.shape[1]))  # X may be more than memory holds
+        step = max(1, ENTRIES // int(Vt.shape[1]))  # X may not fit in memory
 
         def sizes(first: int) -> Array:
             return xp.abs((U[first : first + step] * s) @ Vt)
@@ -489,7 +489,7 @@ class Result:
 
     @property
     def certified(self) -> bool:
-        """Whether the gap proves the requested accuracy, at the certificate's confidence."""
+        """True if the gap proves the requested accuracy, at the certificate's confidence."""
         return bool(self.gap <= self.eps)
 
     @cached_property
@@ -505,7 +505,7 @@ class Result:
         Raises ProofError in the cases in which `proof` does, and for a penalty that makes no
         entry zero.
         """
-        # proofs are made in a layer above this one
+        # proofs are computed in a layer above this one
         found: SparsePoint = import_module("weakprox.proofs").sparse_of(self)
         return found
 
@@ -557,8 +557,8 @@ class Result:
     ) -> Path:
         """Write the answer, its certificate and its history as one HTML file.
 
-        For the result of a model whose estimate differs from the answer (`estimate`), the
-        page shows the estimate.
+        If the result is that of a model whose estimate differs from the answer (`estimate`),
+        the page shows the estimate.
 
         Parameters
         ----------
@@ -584,7 +584,7 @@ class Result:
             target = problem.of_loss.target
             data = target if isinstance(target, np.ndarray) else None
         rows, columns = self.labels
-        # pages are made in a layer above this one
+        # pages are written in a layer above this one
         write = import_module("weakprox.report").write_report
         written: Path = write(
             path, self, problem=problem, data=data, rows=rows, columns=columns, title=title

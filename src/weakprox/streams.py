@@ -83,18 +83,18 @@ class Stream:
     Parameters
     ----------
     source : iterable, or callable without arguments that returns one
-        Its items are matrices (m, d), batches of them (k, m, d), or pairs (A, y) of such
-        with numbers or vectors. A callable, or an iterable other than an iterator, can be
-        opened again, so that the stream can be resumed.
+        Its items are matrices (m, d), batches of them (k, m, d), or pairs (A, y) of either with
+        a number or a vector. A callable, or an iterable other than an iterator, can be opened
+        again, so that the stream can be resumed.
     batch : int, optional
         Samples per batch when the stream is iterated over; by default those of each item.
     prefetch : int
-        Items read ahead in a thread; 0 for no thread. The source is at most this many items
-        plus one ahead of the samples used.
+        Items read ahead in a thread; 0 for no thread. The source is read at most this many
+        items plus one ahead of the samples used.
     repeat : bool
         Whether to start again at the end; needs a source that can be opened again.
     timeout : float, optional
-        Seconds to wait for an item at most; needs `prefetch`.
+        Maximum wait for an item, in seconds; needs `prefetch`.
     """
 
     def __init__(
@@ -229,7 +229,7 @@ class Stream:
         raise SamplerError("stream", given, "a source that does not raise") from error
 
     def _start(self) -> None:
-        """Open the source; one that can be read only once stays where it is."""
+        """Open the source; one that can be read only once keeps its position."""
         try:
             self._items = iter(self._open())
         except Exception as error:
@@ -300,7 +300,7 @@ class TimeLimit:
 
 
 def is_stream(value: Any) -> bool:
-    """Whether samples come one after the other rather than as one array."""
+    """Return True if samples come one after the other rather than as one array."""
     if isinstance(value, (list, tuple, str, bytes, dict, set, np.ndarray)):
         return False
     plain = not hasattr(value, "shape") and not hasattr(value, "dtype")

@@ -37,12 +37,15 @@ def test_files_of_many_kinds_are_read(name, folder):
 MISTAKES = {
     "thousands in quotes": (
         'a,b\n"1,000","2,500"\n"4,000","5,200"\n',
-        "separators of thousands",
+        "thousands separators",
     ),
-    "thousands and decimal commas": ("a;b\n1.000,5;2.500,1\n4.000,1;5.2\n", "of thousands"),
-    "spaces between thousands": ("a;b\n1;2 500\n3;4\n", "separators of thousands"),
+    "thousands and decimal commas": (
+        "a;b\n1.000,5;2.500,1\n4.000,1;5.2\n",
+        "thousands separators",
+    ),
+    "spaces between thousands": ("a;b\n1;2 500\n3;4\n", "thousands separators"),
     "per cent": ("a,b\n1,20%\n3,45%\n", "without %"),
-    "a currency": ("a,b\n1,$20\n3,$45\n", "sign of a currency"),
+    "a currency": ("a,b\n1,$20\n3,$45\n", "currency sign"),
     "booleans": ("a,b\n1,True\n3,False\n", "1 or 0"),
     "a minus of typographers": ("a,b\n\u22121.5,2\n3,4\n", "ASCII"),
     "an accountant's minus": ("a,b\n1,(1.5)\n3,4\n", "-1.5"),
@@ -79,7 +82,7 @@ WORDS = {
     "ratings as a matrix": (("complete", "long.csv"), "--row, --col and --value"),
     "text among ratings": (
         ("complete", "long.csv", "--row", "user", "--col", "film", "--value", "stars"),
-        ["'five' in column 'stars', line 2", "a number, or nothing"],
+        ["'five' in column 'stars', line 2", "a number, or an empty cell"],
     ),
     "no table of this experiment": (("reproduce", "table3"), "table1"),
 }
@@ -115,7 +118,7 @@ def test_a_column_without_numbers_is_named(folder, weakprox):
 
 @pytest.mark.parametrize("cell", ["1,000", "1.000.000,5", "12 345", "-1'000", "1\u202f000.5"])
 def test_thousands_are_recognised(cell):
-    assert in_numbers(cell) == "a number without separators of thousands"
+    assert in_numbers(cell) == "a number without thousands separators"
 
 
 @pytest.mark.parametrize("cell", ["1,00", "abc", "x1,000", "1,0000"])

@@ -25,7 +25,8 @@ from weakprox.losses.cells import Cells, Sums
 from weakprox.passes import ValueForm
 
 GRAM = 2000  # length of the shorter side up to which a Gram matrix is cheaper than products
-SHORTER = (0.0, 1e-12, 1e-9)  # shares by which q is reduced if rounding left the domain
+# shares by which q is reduced if rounding took it out of the domain
+SHORTER = (0.0, 1e-12, 1e-9)
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,7 +55,8 @@ class CellsDual:
         """D(t q) and a bound on its rounding error, from the sums if they suffice."""
         if not self.cells.residual:
             return self.cells.dual_value(self.at, t)
-        # q m = q (m - x) + q x, the former of one sign; |q x| by Cauchy and Schwarz
+        # q m = q (m - x) + q x; the former has one sign, and |q x| is bounded by
+        # the Cauchy-Schwarz inequality
         steep = self.cells.smoothness
         across = math.sqrt(steep * sums.square * self.at.sqnorm)
         size = sums.value + 2.0 * sums.square + across

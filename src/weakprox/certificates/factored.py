@@ -50,7 +50,7 @@ class FactoredDual:
     # the same triplets and some more that X lacks: they make the rest of z smaller
     more: Ritz | None = None
     thorough: bool = False  # whether a Cholesky factorisation is affordable
-    aim: float = 0.0  # gap that suffices; if 0, the bound is as large as possible
+    aim: float = 0.0  # sufficient gap; if 0, the bound is as large as possible
 
     exact: Ritz = field(init=False)  # the triplets in float64, recomputed if necessary
     values: Vector = field(init=False)  # of the proximal point of z in that span
@@ -60,7 +60,7 @@ class FactoredDual:
     smooth: float = field(init=False)  # G + R at `point`
     value: float = field(init=False)  # f there
     rounding: float = field(init=False)  # of the value, and of the dense solution
-    halves: tuple[float, float] = field(init=False)  # of the gap if |z - X|_2 is the least
+    halves: tuple[float, float] = field(init=False)  # of the gap if |z - X|_2 is smallest
 
     def __post_init__(self) -> None:
         """Read z at once, since a `cached_property` blocks other runs in Python 3.11."""
@@ -122,7 +122,7 @@ class FactoredDual:
         enough, levels = shift * (1 + CLOSE), [shift * (1 + excess) for excess in LEVELS]
         if self.aim:
             aimed = self._sufficient(shift, squares)
-            # if no bound suffices, the estimate of the gap was wrong: no costly bound
+            # if no bound suffices, the estimate of the gap was wrong: skip an expensive one
             enough, levels = max(enough, aimed), [aimed] if aimed else []
         best = self._norm_within(found, values, squares, enough, rng)
         if best > enough and self.more is not None and self.more.exact:
@@ -154,7 +154,7 @@ class FactoredDual:
     ) -> float:
         """The same bound from these vectors and their squares; it need not be below `enough`.
 
-        The tail that suffices follows from the condition that the norm of the two-by-two
+        The sufficient tail follows from the condition that the norm of the two-by-two
         matrix is at most `enough`.
         """
         engine = self.engine

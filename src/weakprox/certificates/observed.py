@@ -32,7 +32,7 @@ CLOSE = 0.93  # triplets with values above this share of the largest are deflate
 BETWEEN = 0.975  # share of the largest value at which a bound on the rest is sharp enough
 ROUNDS = 8  # rounds in which more triplets are deflated
 FILTER = 6  # degree of the polynomial that finds further triplets; 8 finds no more of them
-APART = 0.05  # sine of the angle from which a direction is another one
+APART = 0.05  # sine of the angle from which a direction counts as different
 VECTORS = 16  # random vectors of the bound; more if further triplets must be deflated
 DEGREE = 120  # largest number of products of the bound on the rest of S
 SKEW = 1e-9  # largest distance from orthonormal vectors that allows a conclusion
@@ -61,7 +61,8 @@ def beside(V: Array, W: Array) -> Array:
     xp = namespace(V)
     lengths = xp.linalg.vector_norm(W, axis=0)
     W = W / xp.where(lengths > 0.0, lengths, 1.0)
-    W = W - V @ (V.T @ W)  # once: what is kept below is much longer than rounding
+    # once is enough: the directions kept below are much longer than rounding errors
+    W = W - V @ (V.T @ W)
     far = np.flatnonzero(host(xp.linalg.vector_norm(W, axis=0)) > APART)
     most = int(V.shape[0]) - int(V.shape[1])
     index = far[:most]
@@ -72,7 +73,7 @@ def beside(V: Array, W: Array) -> Array:
 
 def filtered(data: Observed, q: Array, W: Array, least: float) -> Array:
     """T(2 S'S/a^2 - I) W with a Chebyshev polynomial T, which amplifies values above a."""
-    if least < TINY:  # no value is to be cut off, as with a ball that has no effect
+    if least < TINY:  # no value is truncated, for example if the ball has no effect
         return data.transpose_times(q, data.times(q, W))
     before = W
     for k in range(FILTER):
@@ -110,12 +111,12 @@ class ObservedDual:
 
     @property
     def exact(self) -> bool:
-        """Whether the norm of S comes from all of its singular values."""
+        """True if the norm of S comes from all of its singular values."""
         return self.data.is_full() and min(self.data.shape) <= SHORT
 
     @property
     def rests_on(self) -> str:
-        """What the bound rests on."""
+        """The basis of the bound, as in `Certificate.rests_on`."""
         return "exact" if self.exact else "high-probability"
 
     @property
@@ -184,7 +185,7 @@ class ObservedDual:
         return whole_norm(self.data.full(self.q)) if self.known is None else self.known
 
     def _enough(self, found: Triplets) -> float:
-        """A bound on the rest of S that is sharp enough: norms below lam are all alike."""
+        """A sufficiently sharp bound on the rest of S: all norms below lam are equivalent."""
         lam = self.form.lam if math.isinf(self.form.tau) else 0.0
         return BETWEEN * max(float(found.s[0]), lam)
 

@@ -20,9 +20,9 @@ gap_theta being the duality gap of the model with gradient v and strong convexit
   (any law, k samples, confidence 1 - delta). They are assumed to be no larger on average
   than the largest one seen, so they move the mean by at most ln(1/delta) reach / k.
 
-No statement is made from fewer than `least_samples` samples: any value with a share of at least
-`rarest` of all draws must have been seen. The remaining assumption concerns rarer values that
-were not observed.
+No bound is given with fewer than `least_samples` samples: any value with a share of at least
+`rarest` of all draws must have been observed. The remaining assumption concerns rarer values
+that were not observed.
 """
 
 from __future__ import annotations
@@ -47,7 +47,8 @@ GROUPS = 16  # groups whose means show the scatter; each costs one array of the 
 FINE = 64  # batches searched for rare values if the loss does not show single samples
 RAREST = 0.01  # values of at least this share of the draws must have been seen
 SEEN = 4.0  # times 1/rarest samples miss such a value in e^-4 = 2 % of cases
-LEAST_CONFIDENCE = 0.8  # below it, one degree of freedom is not the worst case
+# lowest confidence: below it, one degree of freedom is not the worst case
+LEAST_CONFIDENCE = 0.8
 DOUBT = 8.0  # over the groups: relative error allowed in the second moment
 THETA = (0.02, 0.995)  # range of the share of strong convexity that bounds the error
 CHECK = 0.999  # confidence at which fresh samples contradict a proof
@@ -120,7 +121,7 @@ class Noise:
         return self._with_rare(unit * found, unit * found, size, confidence)
 
     def rare(self, size: int, confidence: float) -> float:
-        """Bound how far values beyond the reach may move a mean, if not much larger."""
+        """Bound the effect on a mean of values beyond the reach, if not much larger."""
         return self.reach * math.log(1.0 / (1.0 - confidence)) / size
 
     def _with_rare(self, seen: float, typical: float, size: int, confidence: float) -> float:
@@ -163,7 +164,7 @@ def least_samples(rarest: float) -> int:
 
 
 def groups_that_fit(reference: Array, entries: int) -> int:
-    """Return how many groups fit in memory, one array of the size of X each."""
+    """Return the number of groups that fit in memory, one array of the size of X each."""
     fit = int(room() // (4 * entries * reference.dtype.itemsize))
     return max(2, min(GROUPS, fit))
 
@@ -175,7 +176,7 @@ def even_sizes(total: int, most: int) -> list[int]:
 
 
 def batches_for(loss: Loss) -> int:
-    """Return how many batches to draw: few if the loss has `furthest`."""
+    """Return the number of batches to draw, which is small if the loss has `furthest`."""
     return FINE if loss_capabilities(loss).furthest is None else GROUPS
 
 
@@ -278,7 +279,7 @@ def evaluated(
     rarest: float = RAREST,
     looked: Batch | None = None,
 ) -> Proof:
-    """Return what batches of fresh samples prove about X.
+    """Return the proof that batches of fresh samples give for X.
 
     The samples in `looked` influenced the choice of X, so only the distances of single ones
     are used. The gap is infinite if the fresh samples are too few for `rarest`.
@@ -298,7 +299,7 @@ def evaluated(
 
 
 def contradicted(proof: Proof, other: Proof) -> bool:
-    """Whether samples that the proof has not used contradict its error bound.
+    """Return True if samples that the proof has not used contradict its error bound.
 
     They do if their mean gradient is too far from the proof's, given its noise, or if they
     contain values so large that the bound would be considerably larger.
@@ -367,7 +368,7 @@ class _Model:
 
 
 def _sound(gap: float, rounding: float, eps: float) -> float:
-    """The gap with its rounding errors; infinite if a broken term made it negative or NaN."""
+    """The gap with its rounding errors; infinite if a faulty term made it negative or NaN."""
     gap += 64 * eps * rounding
     if not math.isfinite(gap) or gap < -1e-6 * rounding:
         return math.inf

@@ -65,7 +65,7 @@ class SplitDual:
         return self.prox.V
 
     def target(self, X: Array, G: Array, weight: float) -> float:
-        """As in `FixedDual`; G must be the gradient at X."""
+        """Overwrite G as in `FixedDual`; G must be the gradient at X."""
         y = self.y
         if y is None:
             y = reflected_dual(self.penalty, X, G, self.A, self.weight)
@@ -87,10 +87,10 @@ def inactive_prox(
 ) -> WeakProx | None:
     """The proximal step with u = 0 as dual point of h, whose conjugate needs no proof.
 
-    None unless h hardly acts at V, such as a ball that contains A: `length`, the squared norm
-    of A - V, must cost less than the accuracy.
+    None unless h has almost no effect at V, such as a ball that contains A: `length`, the
+    squared norm of A - V, must cost less than the accuracy.
     """
-    if problem.of_spectral.form is None:  # an h that is negative somewhere has another h*(0)
+    if problem.of_spectral.form is None:  # if h is negative somewhere, h*(0) is not zero
         return None
     w = problem.loss.strong_convexity + problem.penalty.curvature
     if not problem.spectral.value(prox.V) + weight**2 * length / (2 * w) <= accuracy:
@@ -146,9 +146,9 @@ def split_bound(
     c the curvature of R, q = g + c X + K'y + u, which vanishes at a solution. No new
     decomposition is needed if that of the proximal step was complete. If it was truncated,
     the norm of u is proved by a factorisation. If that fails, the decomposition is repeated
-    from its own basis, with a proof for the part it leaves out. If h does not act at X, a ball
-    that contains X for example, u = 0 needs no proof. X is the proximal point as an array, if
-    it is known. The proximal step that the bound rests on is appended to `used`.
+    from its own basis, with a proof for the part it leaves out. If h has no effect at X (for
+    example, a ball with X inside), u = 0 needs no proof. X is the proximal point as an array,
+    if it is known. The proximal step that the bound rests on is appended to `used`.
     """
     loss, prox, R = problem.loss, split.prox, problem.penalty
     A, weight, V = split.A, split.weight, prox.V
@@ -278,6 +278,6 @@ def lower_bound(
         lower, rests_on = prox.lower, prox.rests_on
     size = sqnorm(A)
     bound = value - linear + 0.5 * a * square - phi + lower - 0.5 * w * size
-    # Generous rounding errors of each sum: the bound must never be too large.
+    # Generous allowance for the rounding errors of each sum: the bound must never be too large.
     scale = sizes + a * square + abs(phi) + w * size
     return bound - 64 * eps_of(A) * scale, rests_on

@@ -22,12 +22,13 @@ from weakprox.linalg.tiled import Factored, Tile
 from weakprox.passes import ValueForm
 from weakprox.passes.ritz import Vector
 
-SHARE = 0.8  # share of the accuracy that inexact triplets and the bound on the rest may cost
+# allowed error of inexact triplets and of the bound on the rest, as a share of the accuracy
+SHARE = 0.8
 CLOSE = 0.9  # triplets that X lacks are deflated if above this share of the norm of Y
 ROUGH = 0.01  # and if their residuals are below this share
 DEGREE = 200  # largest number of products of the bound on the rest
 SKEW = 1e-9  # largest distance from orthonormal vectors that allows a conclusion
-CLOSEST = 1 - 1e-7  # share of the wanted bound from which Chebyshev polynomials grow
+CLOSEST = 1 - 1e-7  # share of the required bound from which Chebyshev polynomials grow
 VECTORS = 8  # random vectors of the bound on the rest
 
 
@@ -125,7 +126,8 @@ class ThresholdedDual:
             worst = float(decompositions.eigvalsh(R)[-1]) if count else 0.0
             spare = enough**2 - float(kept.max(initial=0.0)) ** 2 - worst
             between = enough / math.sqrt(1.0 + worst / spare) if spare > 0.0 else enough
-            rest = float(self.s[min(count, len(self.s) - 1)]) / between  # what is not deflated
+            # the part that is not deflated
+            rest = float(self.s[min(count, len(self.s) - 1)]) / between
             limits: Any = {"degree": DEGREE, "vectors": VECTORS, "hopeful": True}
             limits |= {"enough": between, "below": min(max(rest, BELOW), CLOSEST)}
             tail, _ = chebyshev_bound(ops.times, ops.transpose_times, U, V, rng, **limits)

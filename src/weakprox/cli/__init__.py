@@ -1,6 +1,7 @@
 """The command `weakprox`: estimate, impute, complete, certify, verify, info and others.
 
-What `import weakprox` does not load (experiments, reports, rich) is imported when it is needed.
+Modules that `import weakprox` does not load (experiments, reports, rich) are imported on
+demand.
 """
 
 from __future__ import annotations
@@ -55,5 +56,5 @@ app.command("compile", epilog=EXIT_CODES)(compile_passes)
 
 
 def main() -> None:
-    """Entry point of the command; ends the process with one of the documented codes."""
+    """Entry point of the command; ends the process with one of the documented exit codes."""
     app(prog_name="weakprox")

@@ -1,4 +1,4 @@
-"""A problem stated by a file and a few numbers."""
+"""A problem given by a file and a few numbers."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Case:
     """The problem to solve, its source, and the accuracy."""
 
     table: Table
-    matrix: Any  # dense; a memory map where the file is one
+    matrix: Any  # dense; a memory map if the file can be mapped
     problem: Problem
     lam: float
     tau: float
@@ -54,7 +54,7 @@ class Case:
 
     @property
     def settings(self) -> dict[str, Any]:
-        """The numbers that state the problem."""
+        """The numbers that define the problem."""
         return {
             "file": str(self.table.source),
             "shape": list(self.table.shape),
@@ -72,7 +72,7 @@ class Case:
         }
 
     def lines(self) -> list[tuple[str, str]]:
-        """For the reader: labels that were found, lam and tau, and how they were chosen."""
+        """Lines for the reader: labels found, lam and tau, and how they were chosen."""
         found = []
         if self.table.notes:
             found.append(("read as", ", ".join(self.table.notes)))
@@ -105,10 +105,11 @@ def load(
     client: Any = None,
     **search: Any,
 ) -> Case:
-    """Read the file and state the problem; bad input is refused before any work.
+    """Read the file and set up the problem; bad input is rejected before any work.
 
-    With `run` there must be room for a run as well; a dask client's workers get the matrix
-    and need the room instead. Further keywords are for the choice of lam and tau.
+    With `run` there must be room for a run as well. With a dask client, the matrix is sent to
+    the workers, which need the room instead. Further keywords are for the choice of lam and
+    tau.
     """
     if eps is not None and tol is not None:
         raise InputError("eps", "both --eps and --tol", "one of them")
@@ -124,7 +125,7 @@ def load(
     if psd and matrix.shape[0] != matrix.shape[1]:
         m, d = matrix.shape
         raise FileError(file, f"a matrix of {m} x {d}", "a square one, for --psd")
-    if client is None and (run or chosen):  # to choose takes as much
+    if client is None and (run or chosen):  # the choice takes as much
         _check_room(table, matrix, psd)
     try:
         loss = Denoising(matrix if client is None else handed_over(client, file, matrix))
@@ -134,7 +135,7 @@ def load(
         if lam is None or tau is None:
             from weakprox.selection.denoise import choose_weights
 
-            Problem(loss, L1(0.0), term(1.0))  # refuses unsuitable data before any work
+            Problem(loss, L1(0.0), term(1.0))  # rejects unsuitable data before any work
             search |= {"psd": psd, "max_seconds": max_seconds}
             noise, found = choose_weights(matrix, lam, tau, **search)
             lam, tau, scale = found.lam, found.tau, found.scale

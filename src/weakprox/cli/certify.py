@@ -43,11 +43,11 @@ def certify(
     tol: options.Tol = None,
     seed: options.Seed = 0,
     max_svds: Annotated[
-        int, typer.Option(help="Thin SVDs to spend on a better lower bound.")
+        int, typer.Option(help="Largest number of thin SVDs for a better lower bound.")
     ] = 200,
     x_key: Annotated[str | None, unset("Which array of an .npz X_FILE.")] = None,
     x_header: Annotated[
-        bool | None, unset("As --header, for X_FILE.", "--x-header/--no-x-header")
+        bool | None, unset("Like --header, for X_FILE.", "--x-header/--no-x-header")
     ] = None,
     scale: Annotated[
         float,
@@ -58,8 +58,8 @@ def certify(
 ) -> None:
     """Prove how far a given X is from the optimum.
 
-    The lower bound comes from dual points at X and, if that is not enough, from a short
-    run. It holds for any X, however it was found.
+    The lower bound comes from dual points at X and, if that is not enough, from a short run. It
+    is valid for any X, whatever its origin.
     """
     positive("scale", scale)
     case = load(data, lam=lam, tau=tau, psd=psd, eps=eps, tol=tol, reading=reading)
@@ -112,7 +112,7 @@ def _read_point(file: Path, key: str | None, header: bool | None, data: Array) -
 def judge(
     problem: Problem, X: Array, eps: float, seed: int, max_svds: int
 ) -> tuple[Certificate, float, bool]:
-    """Value and a lower bound at little cost, violation, and whether X is feasible."""
+    """Return the value, a cheap lower bound, the violation, and whether X is feasible."""
     integer("max_svds", max_svds, least=0)
     factors = problem.spectral.compress(X, min(problem.shape), np.random.default_rng(0))
     # a full factorisation loses only parts outside the set (negative eigenvalues)
@@ -126,7 +126,7 @@ def judge(
     if max_svds > 0 and not (feasible and value - bound <= eps):
         result = minimize(problem, eps=0.5 * eps, seed=seed, max_svds=max_svds)
         if result.status is Status.INTERRUPTED:
-            raise KeyboardInterrupt  # the answer of an interrupted run is not wanted here
+            raise KeyboardInterrupt  # the answer of an interrupted run is not used here
         if result.certificate.lower_bound > bound:
             bound, rests_on = result.certificate.lower_bound, result.certificate.rests_on
     return Certificate(value, bound, rests_on), violation, feasible

@@ -21,7 +21,7 @@ from weakprox.spectral import NuclearBall, NuclearNorm
 def compile_passes() -> None:
     """Compile the passes over large arrays now, instead of during a later run.
 
-    Runs on large arrays otherwise start with NumPy and compile once that has taken several
+    Otherwise, runs on large arrays start with NumPy and compile the passes after several
     seconds. The result is stored on disk, so this is needed once for each environment.
     """
     from weakprox import minimize

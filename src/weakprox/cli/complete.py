@@ -34,7 +34,7 @@ def complete(
         Path,
         typer.Argument(
             help="A long table (.csv, .tsv or .parquet) with --row, --col and --value; or a "
-            f"matrix ({options.FORMATS}) with NaN or empty cells for what is missing; of a "
+            f"matrix ({options.FORMATS}) with NaN or empty cells for missing entries; of a "
             "sparse one, entries that are not stored."
         ),
     ],
@@ -52,7 +52,7 @@ def complete(
     tol: Annotated[float, typer.Option(help="Accuracy to prove, relative to f.")] = 1e-3,
     seed: options.Seed = 0,
     max_seconds: Annotated[
-        float, typer.Option(help="Time limit in seconds, for the choice of lam as well.")
+        float, typer.Option(help="Time limit in seconds, including the choice of lam.")
     ] = 300.0,
     pairs: Annotated[
         Path | None,

@@ -17,7 +17,7 @@ from weakprox.errors import InputError, WeakproxError
 from weakprox.storage.table import shown_path as shown_path
 
 DONE, FAILED, BAD, UNCONFIRMED, INTERRUPTED = 0, 1, 2, 3, 130
-REFUSED = 1  # a proof that does not hold
+REFUSED = 1  # an invalid proof
 EXIT_CODES = (
     "Exit codes: 0 done, accuracy reached; 1 unexpected error; 2 bad usage or bad input, "
     "nothing written; 3 finished, but the requested accuracy is not confirmed (outputs are "
@@ -51,7 +51,7 @@ OPTIONS = {"lam", "tau", "rank", "eps", "tol", "seed", "key", "x_key", "solver"}
 }
 
 
-# Words for what a command does, and options whose values are chosen if they are left out.
+# Other words for the commands, and options whose values are chosen if they are omitted.
 COMMANDS = {
     "plan": "info",
     **dict.fromkeys(("denoise", "fit", "solve", "run", "minimize"), "estimate"),
@@ -95,7 +95,7 @@ class Shell(TyperGroup):
 
 
 def _advised(message: str) -> str:
-    """The message about a command line, with what was probably meant."""
+    """The message about a command line, with the command that was probably meant."""
     unknown = re.search(r"No such command '(\w+)'\.$", message)
     if unknown is not None and unknown[1].lower() in COMMANDS:
         return f"{message} Did you mean weakprox {COMMANDS[unknown[1].lower()]}?"

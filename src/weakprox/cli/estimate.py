@@ -29,7 +29,7 @@ from weakprox.run.choose import solver_class, solver_named
 from weakprox.solvers.base import Method
 from weakprox.storage.matrices import write_factors, write_matrix, write_text
 
-# Solvers of the library that do not suit a matrix file, and why.
+# Solvers of the library that do not apply to a matrix file, with the reason.
 ELSEWHERE = {
     "factoredproximal": "is for observed entries: see weakprox complete",
     "filledproximal": "is for observed entries: see weakprox complete",
@@ -62,7 +62,7 @@ def estimate(
     seed: options.Seed = 0,
     max_seconds: Annotated[
         float,
-        typer.Option(help="Time limit in seconds, for the choice of lam and tau as well."),
+        typer.Option(help="Time limit in seconds, including the choice of lam and tau."),
     ] = 300.0,
     max_memory: options.MaxMemory = None,
     max_svds: Annotated[int | None, unset("Stop after this number of thin SVDs.")] = None,
@@ -97,7 +97,7 @@ def estimate(
         typer.Option(
             "--no-debias",
             help="Write the minimiser itself. By default, if lam or tau is chosen, it is "
-            "multiplied by a factor that undoes its shrinkage, as by SparseLowRank.",
+            "multiplied by a factor that undoes its shrinkage, as in SparseLowRank.",
         ),
     ] = False,
     scheduler: Annotated[
@@ -188,7 +188,7 @@ def _scaled(result: Result, scale: float) -> Result:
 def certify_command(
     output: Path, case: Case, reading: Reading, eps: float, scale: float
 ) -> str:
-    """The command line that proves again how good the matrix written is."""
+    """The command line that recomputes the certificate of the written matrix."""
     words = ["weakprox", "certify", str(output), "--data", str(case.table.source)]
     words += ["--lam", repr(case.lam), "--tau", repr(case.tau), "--eps", repr(eps)]
     words += ["--scale", repr(scale)] if scale != 1.0 else []

@@ -38,7 +38,7 @@ def impute(
     tol: Annotated[float, typer.Option(help="Accuracy to prove, relative to f.")] = 1e-3,
     seed: options.Seed = 0,
     max_seconds: Annotated[
-        float, typer.Option(help="Time limit in seconds, for the choice of weights as well.")
+        float, typer.Option(help="Time limit in seconds, including the choice of weights.")
     ] = 300.0,
     output: Annotated[
         Path | None, unset(f"Write the filled table: {options.FORMATS}.", "--output", "-o")
@@ -60,11 +60,9 @@ def impute(
     M = np.asarray(table.dense(), dtype=float)
     gone = np.isnan(M)
     if not gone.any():
-        raise FileError(
-            file, "no missing entry", "empty cells or NaN where something is missing"
-        )
+        raise FileError(file, "no missing entry", "empty cells or NaN for missing entries")
     if gone.all():
-        raise FileError(file, "no number at all", "some entries to learn from")
+        raise FileError(file, "no number at all", "at least one observed entry")
     for j in np.flatnonzero(gone.all(axis=0)).tolist():
         name = j + 1 if table.columns is None else repr(table.columns[j])
         said = f"column {name} has no number and is filled with 0; leave it out"
@@ -119,7 +117,7 @@ def _report(path: Path, model: SparseLowRankImputer, M: Any, file: Path, labels:
 
 
 def _lines(model: SparseLowRankImputer, found: dict[str, Any]) -> list[tuple[str, str]]:
-    """For the reader: what was filled, and how."""
+    """Lines for the reader: what was filled, and how."""
     from weakprox.report.imputation import in_words
 
     size = math.prod(found["shape"])

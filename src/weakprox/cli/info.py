@@ -31,7 +31,7 @@ def info(
     reading: Reading = AS_FOUND,
     json: options.Json = False,
 ) -> None:
-    """Show a matrix, the problem it would state, and the work and memory to solve it."""
+    """Show a matrix, the problem it would define, and the work and memory to solve it."""
     given: dict[str, Any] = {"lam": lam, "tau": tau, "eps": eps, "tol": tol}
     most = None if max_memory is None else as_bytes("max_memory", max_memory)
     with limited(most):

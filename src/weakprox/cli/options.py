@@ -25,7 +25,7 @@ File = Annotated[
 ]
 MaxMemory = Annotated[
     str | None,
-    unset("Memory the command may use, such as 2GB: arrays that do not fit stay on disk."),
+    unset("Memory that the command may use, such as 2GB: arrays that do not fit stay on disk."),
 ]
 Lam = Annotated[
     float | None, unset("Weight of the l1 penalty. Default: chosen by held-out data.")
@@ -47,8 +47,8 @@ Tol = Annotated[
         "estimate with the automatic solver, else 1e-3, unless --eps is given."
     ),
 ]
-Seed = Annotated[int, typer.Option(min=0, help="Fixes every random choice.")]
+Seed = Annotated[int, typer.Option(min=0, help="Seed of all random choices.")]
 Report = Annotated[Path | None, unset("Write a report: .html.")]
 Summary = Annotated[Path | None, unset("Write the summary: .json.")]
-Json = Annotated[bool, typer.Option("--json", help="Print the summary as JSON, nothing else.")]
+Json = Annotated[bool, typer.Option("--json", help="Print only the summary, as JSON.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print no summary.")]

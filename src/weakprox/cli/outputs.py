@@ -1,4 +1,4 @@
-"""Output files of a run, checked before it and written together after it; its summary."""
+"""Output files of a run, checked before it and written together after it, and its summary."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ SUFFIXES = {
 
 @dataclass(frozen=True)
 class Outputs:
-    """Files to write, by what they hold."""
+    """Files to write, by contents."""
 
     paths: dict[str, Path]
     figures: Path | None = None
@@ -82,7 +82,7 @@ class Outputs:
         return found if self.figures is None else {**found, "figures": str(self.figures)}
 
     def summary(self, result: Result) -> dict[str, Any]:
-        """What every command says about a run, for JSON."""
+        """The summary of a run that every command reports as JSON."""
         return {
             "solver": result.solver,
             "status": result.status.name.lower(),
@@ -97,12 +97,12 @@ class Outputs:
         }
 
     def lines(self) -> list[tuple[str, str]]:
-        """For the reader: the files written, if there are any."""
+        """Lines for the reader: the files written, if there are any."""
         written = [console.shown_path(Path(name)) for name in self.names().values()]
         return [("written", ", ".join(written))] if written else []
 
     def show(self, model: Any, found: dict[str, Any], file: Path, lines: Any) -> None:
-        """For the reader: these lines, and what is known about the fit of a model."""
+        """Print these lines and what is known about the fit of a model."""
         m, d = found["shape"]
         work = f"{counted(found['svds'], 'SVD')}, {found['seconds']:.2f} s"
         lines = [*lines, ("rank", str(found["rank"])), ("work", work), *self.lines()]
@@ -111,7 +111,7 @@ class Outputs:
         console.show(f"{title}: {model.result_.status.label}", lines, warning)
 
     def write(self, summary: dict[str, Any], **writers: Callable[[Path], Any]) -> None:
-        """Write all of them, or none: the summary, and the others by a writer for each kind."""
+        """Write all files or none: the summary, and the others by a writer for each kind."""
         writers["summary"] = lambda path: write_text(path, console.as_json(summary) + "\n")
         with atomic_all(list(self.paths.values())) as temporaries:
             for kind, path in zip(self.paths, temporaries, strict=True):
@@ -119,7 +119,7 @@ class Outputs:
 
 
 def ended(result: Result, summary: dict[str, Any]) -> typer.Exit:
-    """The end of a command, with the exit code that belongs to its result."""
+    """End a command with the exit code of its result."""
     if result.status is Status.INTERRUPTED:
         return typer.Exit(console.INTERRUPTED)
     return typer.Exit(console.DONE if summary["reached"] else console.UNCONFIRMED)

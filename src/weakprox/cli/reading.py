@@ -1,4 +1,4 @@
-"""A matrix file as the command line names it: its layout, standard input, and doubts."""
+"""Reading of the matrix file of a command line: layout, standard input, and warnings."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _KEPT: list[Any] = []  # temporary folders, which last as long as the process
 
 @dataclass(frozen=True)
 class Reading:
-    """How a file is to be read; None for what is detected. Fields are options of commands."""
+    """How to read a file; None means that it is detected. Fields are options of commands."""
 
     key: Annotated[str | None, unset("Which array of an .npz file, or which sheet.")] = None
     header: Annotated[
@@ -51,7 +51,7 @@ class Reading:
     )
 
     def table(self, file: Path, *, missing: bool = False) -> Table:
-        """Read the file, or standard input for "-"; doubts are printed on stderr."""
+        """Read the file, or standard input for "-"; warnings are printed on stderr."""
         if self.no_index and self.index_col is not None:
             raise InputError("index_col", f"{self.index_col!r}, with --no-index", "one of them")
         settings: dict[str, Any] = {

@@ -27,8 +27,7 @@ def reproduce(
         bool,
         typer.Option(
             "--json",
-            help="Print JSON, nothing else: the summary, or one by name if several are asked "
-            "for.",
+            help="Print only JSON: the summary, or one per name if several are requested.",
         ),
     ] = False,
     out: Annotated[
@@ -44,7 +43,7 @@ def reproduce(
     ] = None,
     fresh: Annotated[bool, typer.Option("--fresh", help="Repeat finished jobs.")] = False,
 ) -> None:
-    """Reproduce tables and figures of the paper; a stopped run continues."""
+    """Reproduce tables and figures of the paper; an interrupted run continues."""
     from weakprox.experiments import ALL, Interrupted, run
     from weakprox.experiments.harness import write_json
 
@@ -75,7 +74,7 @@ def reproduce(
 
 
 def _together(out: Path, known: list[str], new: dict[str, Any]) -> dict[str, Any]:
-    """The new summaries, and those in the directory that were made in the same way."""
+    """The new summaries, and those in the directory that were computed in the same way."""
     made = next(iter(new.values()))["made"]
     found = {}
     for name in known:

@@ -31,11 +31,11 @@ def verify(
     reading: Reading = AS_FOUND,
     json: options.Json = False,
 ) -> None:
-    """Check a proof file against the data, with nothing taken from the solvers.
+    """Check a proof file against the data with code that is independent of the solvers.
 
     Recomputes the value of X, its feasibility and the lower bound in float64, with an
-    allowance for every rounding error. Ends with code 0 if the claim holds, 1 if it is
-    refused, and 2 if a file cannot be read or is about other data.
+    allowance for every rounding error. The exit code is 0 if the claim holds, 1 if it is
+    rejected, and 2 if a file cannot be read or belongs to other data.
     """
     found = Proof.load(proof)
     verdict = verify_data(found, _arrays(found, data, reading))

@@ -12,12 +12,12 @@ import array_api_compat as compat
 
 
 def is_dask(x: Any) -> bool:
-    """Whether x is a dask array; dask need not be installed."""
+    """Return True if x is a dask array; dask need not be installed."""
     return bool(compat.is_dask_array(x))
 
 
 def as_dask_array(x: Any) -> Any:
-    """A column of a dask frame as a dask array of known length; anything else as it is."""
+    """A column of a dask frame as a dask array of known length; anything else unchanged."""
     if type(x).__module__.startswith("dask.") and hasattr(x, "to_dask_array"):
         return x.to_dask_array(lengths=True)
     return x

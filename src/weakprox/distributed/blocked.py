@@ -18,7 +18,8 @@ from weakprox.distributed.terms import checked_shape, cut, float_of
 from weakprox.errors import InputError
 from weakprox.passes.reference import Replayed
 
-BLOCK_BYTES = 64 << 20  # bytes of a block of rows: enough for a task, and several per worker
+# bytes of a block of rows: enough work for a task, with several blocks per worker
+BLOCK_BYTES = 64 << 20
 MOST_BLOCKS = 1024  # beyond it blocks grow instead, since each costs scheduling time
 
 
@@ -133,6 +134,6 @@ class Target(Rows, Replayed):
 
 
 def block_rows(shape: tuple[int, int], dtype: Any) -> int:
-    """Rows of a block; depends only on the size of the matrix, so that rounding is the same."""
+    """Number of rows of a block, which depends on the matrix size only, for equal rounding."""
     row: int = shape[1] * np.dtype(dtype).itemsize
     return max(1, BLOCK_BYTES // row, math.ceil(shape[0] / MOST_BLOCKS))

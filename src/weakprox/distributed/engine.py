@@ -17,12 +17,12 @@ from weakprox.errors import WorkersLostError
 Task: TypeAlias = Any  # a `dask.delayed.Delayed`
 
 FAN_IN = 8  # terms that one task sums
-TRIES = 10  # attempts of a computation whose workers die
+TRIES = 10  # attempts at a computation whose workers die
 UNLIMITED = "1TB"  # narrow blocks are deliberately sent with their tasks
 
 
 def each(function: Callable[..., Any], *columns: Sequence[Any]) -> list[Task]:
-    """One task for each row of arguments; strings and numbers are passed unchanged."""
+    """Return one task for each row of arguments; strings and numbers are passed unchanged."""
     from dask.delayed import delayed
 
     name = f"{function.__name__}-{uuid4().hex[:12]}"

@@ -22,7 +22,7 @@ from weakprox.passes.pattern import Index, Pattern, pattern
 
 @dataclass(frozen=True)
 class Job:
-    """What a task computes: a function of vectors, each given by a rule."""
+    """The computation of a task: a function of vectors, each given by a rule."""
 
     function: Callable[..., Any]
     rules: tuple[Any, ...]
@@ -55,7 +55,7 @@ class OnWorkers:
         return keep(self._tasks(function, vectors, arguments)[0])
 
     def placed(self, whole: Any) -> Any:
-        """As in `Blocks`; tasks are there already."""
+        """Return vectors as in `Blocks`; tasks are already on the workers."""
         if isinstance(whole, list):
             return whole
         sizes = fetch(each(_size, self.parts), self.parts)
@@ -68,7 +68,7 @@ class OnWorkers:
     def _tasks(
         self, function: Any, vectors: Sequence[Vector], arguments: Sequence[Any]
     ) -> tuple[list[Task], list[Task]]:
-        """Tasks of a pass, and the kept results that they rest on."""
+        """Tasks of a pass, and the kept results that they depend on."""
         count, resting = len(self.parts), list(self.parts)
         known = {token: leaf for x in vectors for token, leaf in x.leaves.items()}
         columns: list[Any] = []
@@ -118,7 +118,7 @@ def sorted_on_workers(
     pointers = np.concatenate([[0], np.cumsum(counts[0])])
     edges = blocks.row_edges(pointers, BLOCK)
     shown = blocks.few(np.concatenate(fetch(each(seen, parts), parts)))
-    recode(shown, shown[:0])  # raises here rather than on a worker
+    recode(shown, shown[:0])  # raise here rather than on a worker
     split = each(divided_by_rows, parts, [shared(edges)] * len(parts))
     places = range(len(edges) - 1)
     pieces = [each(item, [one] * len(places), places) for one in split]
@@ -138,7 +138,7 @@ def counted(part: Any, side: tuple[int, int]) -> Any:
 
 
 def seen(part: Any) -> Any:
-    """Some different values."""
+    """Some distinct values."""
     return blocks.few(part[3])
 
 

@@ -61,7 +61,7 @@ def read_rows(path: str, rows: slice) -> Any:
 
 
 def _seen_by_all(client: Any, path: Path) -> bool:
-    """Whether the workers see the same file under this name."""
+    """Return True if the workers see the same file under this name."""
     here = _stamp(str(path))
     return here is not None and {here} == set(client.run(_stamp, str(path)).values())
 

@@ -42,7 +42,7 @@ def float_of(name: str, dtype: Any) -> np.dtype[Any]:
 
 
 def stand_in(data: Any) -> np.ndarray[Any, Any]:
-    """A NumPy array of the same shape and dtype with the memory of one number."""
+    """A NumPy array of the same shape and dtype that takes the memory of one number."""
     return np.broadcast_to(np.zeros((), data.dtype), data.shape)
 
 
@@ -141,7 +141,7 @@ def merged(parts: list[Part | None]) -> Part | None:
 class Measured:
     """n linear functionals of X in chunks; X is sent to the workers, sums are returned.
 
-    Implements the members of `weakprox.losses.measurements` by calling each chunk.
+    The members of `weakprox.losses.measurements` are implemented by calls of each chunk.
     """
 
     bytes_each = 0  # in this process
@@ -321,7 +321,7 @@ def placed(
 
 
 def examined(part: Any) -> Any:
-    """Whether a value is not finite, the largest, the range of indices, and bad weights."""
+    """Return if a value is not finite, the largest, the indices' range, and bad weights."""
     i, j, _, values, *weights = part
     wrong = any(not (np.isfinite(x).all() and x.min() > 0.0) for x in weights)
     bad = not np.isfinite(values).all()

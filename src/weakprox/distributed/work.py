@@ -49,7 +49,7 @@ def loaded(block: Any, dtype: Any) -> Block:
 
 
 def examined(block: Block) -> Vector:
-    """Whether an entry is not finite, and the largest entry."""
+    """Return whether an entry is not finite, and the largest entry."""
     if not all_finite(block):
         return np.array([1.0, 0.0])
     return np.array([0.0, largest(block)])

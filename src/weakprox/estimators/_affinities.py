@@ -14,10 +14,10 @@ from weakprox.arguments import is_auto
 from weakprox.linalg.lowrank import LowRank
 from weakprox.selection.noise import Values
 
-NEAREST = 10  # neighbours per sample, at most
-KEPT = 20  # affinities of coefficients per sample, at most
-FEWEST = 2  # neighbours or affinities per sample, at least
-SPARE = 2  # times as many are stored, for subsamples that lack some of them
+NEAREST = 10  # largest number of neighbours per sample
+KEPT = 20  # largest number of affinities of coefficients per sample
+FEWEST = 2  # least number of neighbours or affinities per sample
+SPARE = 2  # factor by which more are stored, for subsamples that lack some of them
 DIRECT = 0.3  # weight of coefficients relative to cosines
 CHUNK = 512  # samples whose affinities to all others are in memory at once
 
@@ -33,7 +33,7 @@ class Graph(Protocol):
 
 
 def at_most(most: int, size: int, count: int) -> int:
-    """At most `most`, and at most the mean number of samples in a cluster."""
+    """The smaller of `most` and the mean number of samples in a cluster."""
     return min(max(FEWEST, min(most, size // count)), size - 1)
 
 
@@ -52,7 +52,7 @@ class Ranked:
         for first in range(0, size, CHUNK):
             some = slice(first, min(first + CHUNK, size))
             A = affinities(some)
-            A[np.arange(len(A)), np.arange(some.start, some.stop)] = -1.0  # not its own
+            A[np.arange(len(A)), np.arange(some.start, some.stop)] = -1.0  # excluding its own
             near = np.argpartition(-A, most - 1, axis=1)[:, :most]
             near = np.take_along_axis(
                 near, np.argsort(-np.take_along_axis(A, near, axis=1), axis=1), axis=1
@@ -87,7 +87,7 @@ class Neighbors:
         return cls(Ranked(near, np.ones(near.shape)))
 
     def kept(self, size: int, count: int) -> int:
-        """At most ten."""
+        """Number of neighbours, at most ten."""
         return at_most(NEAREST, size, count)
 
     def affinity(self, members: Any, kept: int) -> Any:
@@ -132,7 +132,7 @@ class Coefficients:
         )
 
     def kept(self, size: int, count: int) -> int:
-        """At most twenty, or the number requested."""
+        """Number of affinities: at most twenty, or as requested."""
         if self.n_neighbors is None:
             return size - 1
         if is_auto(self.n_neighbors):

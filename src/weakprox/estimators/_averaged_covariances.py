@@ -15,12 +15,12 @@ from weakprox.selection.noise import Values
 from weakprox.selection.search import unit_near
 
 SMALL = 0.01  # weights below are set to zero
-STEPS = 50  # steps of the search for weights, which is smooth and has few unknowns
+STEPS = 50  # steps of the search for weights, a smooth problem with few unknowns
 
 
 @dataclass(frozen=True)
 class Compared:
-    """Estimates of one fold, of shape (kinds, p, p), and the covariance of what it left out."""
+    """Estimates of one fold, shape (kinds, p, p), and the covariance of the rows left out."""
 
     estimates: Values
     unseen: Values
@@ -36,7 +36,7 @@ class Compared:
         return cls(estimates, unseen.T @ unseen / len(unseen), np.array(losses))
 
     def some(self, kinds: Any) -> Compared:
-        """These kinds alone."""
+        """These kinds only."""
         return replace(self, estimates=self.estimates[kinds], losses=self.losses[kinds])
 
     def log_loss(self, weights: Values) -> tuple[float, Values]:
@@ -60,12 +60,13 @@ class Compared:
 def averaging_weights(
     folds: Sequence[Compared], prior: Values, *, likely: bool, sets: int = 1
 ) -> Values:
-    r"""Weights of least loss on the folds, drawn towards prior ones as far as folds are noisy.
+    r"""Weights of least loss on the folds, shrunk towards prior ones if the folds are noisy.
 
     Minimises the mean loss plus :math:`t \sum_k w_k \log(w_k / q_k)` over weights that sum to
     one, with q the prior weights and t the standard error of the slopes there: differences
-    within the error of the folds do not move the weights. Folds may be those of several ways to
-    split the samples, `sets`, which add no samples: the error is that of one way.
+    within the error of the folds do not move the weights. The folds may come from several
+    splits of the samples (`sets`). These add no samples, so the standard error is that of one
+    split.
     """
     from scipy.optimize import minimize  # slow to import
 
@@ -75,7 +76,7 @@ def averaging_weights(
     unit = unit_near(slopes)  # squares may overflow
     variance = float(np.mean((slopes / unit).var(axis=0, ddof=1)))
     error = unit * math.sqrt(variance * sets / len(folds))
-    if not error > 0.0:  # all kinds are the same
+    if not error > 0.0:  # all kinds are equal
         return prior
 
     def penalised(logits: Any) -> tuple[float, Values]:

@@ -32,24 +32,24 @@ try:
 except ImportError:  # scikit-learn before 1.9 has no callbacks
 
     class CallbackSupportMixin:  # type: ignore[no-redef]
-        """Stands in for scikit-learn's class of this name."""
+        """A substitute for scikit-learn's class of this name."""
 
     with_callbacks = None
 
 C = TypeVar("C", bound=tuple[Any, ...])
 CALLBACKS = with_callbacks is not None
-DEPRECATED = "deprecated"  # default of parameters that have a new name
-SIZES = (1e-60, 1e60)  # of the largest number: fourth powers are computed
+DEPRECATED = "deprecated"  # default of parameters that were renamed
+SIZES = (1e-60, 1e60)  # limits for the largest number, since fourth powers are computed
 RETURNS = "\n\nReturns\n-------\nself\n"  # ends the docstring of every `fit`
 # Parts of the docstrings of all models, by their place holders.
 DOCUMENTED = {
     "{tol, max_seconds, random_state, verbose}": """tol : float
-        Accuracy to prove, relative to the value of the problem.
+        Accuracy to prove, relative to the optimal value of the problem.
     {max_seconds, random_state, verbose}""",
     "{max_seconds, random_state, verbose}": """max_seconds : float, optional
         Time limit of the whole fit; a search uses at most three quarters of it.
     random_state : int, RandomState, Generator or None
-        Fixes everything random. None draws new random numbers at every fit.
+        Seed of all random choices. None draws new random numbers in every fit.
     verbose : bool
         Whether to show progress.""",
     "{cv, one_standard_error}": """cv : int, float or "auto"
@@ -67,9 +67,9 @@ DOCUMENTED = {
     feature_names_in_ : array of str
         Names of the columns, if the data have any.""",
     "{cv_results_}": """cv_results_ : dict
-        The candidates tried, a column per quantity, as in scikit-learn: settings
-        ("param_lam", ...), "mean_test_score", "std_test_score", "rank_test_score" and the
-        score of each fold ("split0_test_score", ...). Empty without a search.""",
+        The candidates tried, with one column per quantity as in scikit-learn: settings
+        ("param_lam", ...), "mean_test_score", "std_test_score", "rank_test_score" and the score
+        of each fold ("split0_test_score", ...). Empty without a search.""",
 }
 
 
@@ -121,7 +121,7 @@ class Certified(Shared, CallbackSupportMixin, BaseEstimator):
     def _unproved(
         self, problem: Problem, start: Result | None = None, **accuracy: Any
     ) -> Result:
-        """Solve a problem of the search from the answer to a neighbour, without a proof."""
+        """Solve a problem of the search from a neighbouring answer, without a proof."""
         how: Any = {"seed": self._seed, "deadline": self._search_end}
         return rough(problem, warm(problem, start), **how, **accuracy)
 
@@ -157,7 +157,7 @@ class Certified(Shared, CallbackSupportMixin, BaseEstimator):
 
     @property
     def certificate_(self) -> Certificate:
-        """How far from the optimum of its own problem the fitted model can be."""
+        """Bound on the distance of the fitted model from the optimum of its problem."""
         return self.result_.certificate
 
     def __getattr__(self, name: str) -> Any:
@@ -178,7 +178,7 @@ class Certified(Shared, CallbackSupportMixin, BaseEstimator):
         Parameters
         ----------
         ax : matplotlib Axes, optional
-            Where to draw; on a new figure by default.
+            Axes to draw on; a new figure by default.
 
         Returns
         -------
@@ -209,12 +209,12 @@ class Certified(Shared, CallbackSupportMixin, BaseEstimator):
 
 
 def framed(values: Any, given: Any) -> Any:
-    """The values as a frame with the labels of a frame that was given, else as they are."""
+    """The values as a frame with the labels of the given frame, or unchanged without one."""
     return labeller(given)(values)
 
 
 def labeller(given: Any) -> Callable[[Any], Any]:
-    """A function that makes frames of arrays, with the labels of a frame that was given."""
+    """A function that converts arrays to frames with the labels of the given frame."""
     kind: Callable[..., Any] = type(given)
     if hasattr(given, "iloc"):  # pandas
         return partial(kind, index=given.index, columns=given.columns)
@@ -237,7 +237,7 @@ def drawn_seed(state: Any) -> int:
 
 
 def at_most(cv: Any, most: int) -> Any:
-    """`cv` for scikit-learn; a number of folds, at least 2, is cut to `most`."""
+    """`cv` for scikit-learn; a number of folds (at least 2) is limited to `most`."""
     if not is_integer(cv):
         return cv
     return min(integer("cv", cv, least=2, instead="a splitter or an iterable"), most)
@@ -294,7 +294,7 @@ def _hints(data: dict[str, Any]) -> Iterator[None]:
 
 
 def _is_ragged(given: Any) -> bool:
-    """Whether data are lists of different lengths."""
+    """Return True for lists of different lengths."""
     try:
         np.asarray(given)
     except ValueError:
@@ -303,7 +303,7 @@ def _is_ragged(given: Any) -> bool:
 
 
 def _lacks_some(given: Any) -> bool:
-    """Whether a list or column has None or pandas.NA among other entries."""
+    """Return True if a list or column has None or pandas.NA among other entries."""
     if given is None or _is_ragged(given):
         return False
     found = np.asarray(given)
@@ -311,7 +311,7 @@ def _lacks_some(given: Any) -> bool:
 
 
 def _is_missing(one: Any) -> bool:
-    """Whether an entry is None, NaN or pandas.NA."""
+    """Return True if an entry is None, NaN or pandas.NA."""
     try:
         return one is None or bool(one != one)
     except TypeError:  # pandas.NA is neither equal nor different
@@ -321,7 +321,7 @@ def _is_missing(one: Any) -> bool:
 
 
 def _has_text(given: Any) -> bool:
-    """Whether data cannot be read as numbers."""
+    """Return True if data cannot be read as numbers."""
     try:
         np.asarray(given, dtype=float)
     except (TypeError, ValueError):
@@ -356,7 +356,7 @@ def _managed(fit: Callable[..., Any], name: str) -> Callable[..., Any]:
 
     if "Returns" not in (fit.__doc__ or ""):
         fitted.__doc__ = cleandoc(fit.__doc__ or "") + RETURNS
-    # with_callbacks also tears down after errors
+    # with_callbacks also cleans up after errors
     return with_callbacks(fitted) if told else fitted
 
 

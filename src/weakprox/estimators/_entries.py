@@ -15,12 +15,12 @@ from weakprox.display import counted
 from weakprox.errors import InputError, ShapeError
 
 Vector = np.ndarray[Any, np.dtype[Any]]
-DENSE_IDS = 4  # integer ids are looked up in a table of at most so many times their number
+DENSE_IDS = 4  # largest size of the table for integer ids, as a multiple of their number
 
 
 @dataclass(frozen=True)
 class Ids:
-    """Names of rows or columns by index; `plain` ids are the indices themselves."""
+    """The ids of rows or columns by index; `plain` ids are the indices themselves."""
 
     names: Vector
     plain: bool = False
@@ -101,7 +101,7 @@ class Ids:
         if same:
             names: Vector = np.concatenate([self.names, others.names[new]])
             same = bool(np.all(names[:-1] < names[1:]))
-        if not same:  # found by a table, as there is no order
+        if not same:  # found by a table, since there is no order
             names = _objects([*self.names.tolist(), *others.names[new].tolist()])
         return Ids(names), at
 
@@ -209,14 +209,14 @@ def columns_of(table: Any, **names: Any) -> list[Any]:
             raise InputError(argument, "None", f"the name of a column; give all {every}")
         try:
             found.append(table[name])
-        except Exception:  # each library has its own
+        except Exception:  # each library has its own error
             wanted = "the name of a column of the table"
             raise InputError(argument, repr(name), wanted) from None
     return found
 
 
 def _from_matrix(model: Any, X: Any, fitted: Ids | None) -> Observations:
-    """From a matrix: the stored entries, or those of a dense one that are not NaN."""
+    """Read a matrix: the stored entries, or those of a dense one that are not NaN."""
     index, columns = getattr(X, "index", None), getattr(X, "columns", None)
     if isinstance(X, np.ma.MaskedArray):
         X = np.where(np.ma.getmaskarray(X), np.nan, np.ma.getdata(X).astype(float))
@@ -266,7 +266,7 @@ def _numbers(values: Any) -> Vector:
     except (TypeError, ValueError):
         raise InputError("values", "entries that are not numbers", "numbers") from None
     if not np.isfinite(found).all():
-        wanted = "finite numbers; leave out what is missing"
+        wanted = "finite numbers; leave out missing entries"
         raise InputError("values", "NaN or infinite entries", wanted)
     return found
 

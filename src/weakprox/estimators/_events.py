@@ -1,4 +1,4 @@
-"""Events between pairs of nodes, and the graph of those that count."""
+"""Events between pairs of nodes, and their weighted graph."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class Events:
 
     @property
     def repeated(self) -> bool:
-        """Whether some pair has more than one event."""
+        """Return True if some pair has more than one event."""
         return len(np.unique(self.pairs, axis=0)) < len(self.pairs)
 
     @property
@@ -74,7 +74,7 @@ class Events:
         return csr_array(A + A.T) if self.kind == "undirected" else A
 
     def parted(self, share: float) -> tuple[Events, Events]:
-        """The events before the last share of them, and these; equal times stay together."""
+        """The earlier events and the last share of them; equal times stay together."""
         late = self.times > np.quantile(self.times, 1.0 - share)
         return self._only(~late), self._only(late)
 

@@ -17,7 +17,8 @@ INNER = 3  # conjugate gradient steps within an EM step; the next one continues 
 MOST = 200  # conjugate gradient steps of a completion
 EXACT = 1e-6  # relative residual of a completion
 FLOOR = 1e-9  # least variance of a column, relative to its own
-WORK = 3e8  # rows times squared columns; of more rows, only a part is used for the covariance
+# limit on rows times squared columns; of more rows, only a part is used for the covariance
+WORK = 3e8
 CHUNK = 256  # rows completed at a time: their arrays stay in the cache
 
 
@@ -35,7 +36,7 @@ class GaussianColumns:
     precision: Vector
 
     def complete(self, Z: Vector) -> Vector:
-        """All entries of rows with NaN where nothing is known."""
+        """All entries of rows in which NaN marks missing ones."""
         missing = np.isnan(Z)
         away = np.where(missing, 0.0, Z - self.mean)
         return _minimised(self.precision, away, missing, MOST, EXACT) + self.mean
@@ -56,10 +57,10 @@ class Filled:
         """Fit to standardised columns with NaN for missing entries.
 
         The covariance is found by expectation and maximisation (EM). Correlations are
-        multiplied by 1 - `shrinkage` in each step: the fewer rows there are, the more of a
-        correlation is chance. The conditional covariance of missing entries is replaced by
-        the diagonal matrix of their variances given all other columns, 1 / P_jj, which costs
-        no decomposition for each row and predicts as well.
+        multiplied by 1 - `shrinkage` in each step, since with few rows they are partly due to
+        chance. The conditional covariance of missing entries is replaced by the diagonal matrix
+        of their variances given all other columns, 1 / P_jj, which costs no decomposition for
+        each row and predicts as well.
         """
         missing = np.isnan(Z)
         count = missing.sum(axis=0)
@@ -85,7 +86,7 @@ class Filled:
 
 
 def some_rows(shape: tuple[int, ...], rng: np.random.Generator) -> Vector:
-    """Indices of the rows that a covariance is learnt from: all, if they are not too many."""
+    """Indices of the rows used for the covariance: all, unless they are too many."""
     rows, columns = shape
     most = max(2 * columns, int(WORK / columns**2))
     return np.arange(rows) if rows <= most else np.sort(rng.permutation(rows)[:most])
@@ -101,7 +102,7 @@ def _minimised(P: Vector, X: Vector, free: Vector, steps: int, tol: float) -> Ve
 
 
 def _some_minimised(P: Vector, X: Vector, free: Vector, steps: int, tol: float) -> Vector:
-    """The same for a few rows."""
+    """Do the same for a few rows."""
     tiny = np.finfo(float).tiny
     inverse = 1.0 / np.diag(P)
     X, residual = X.copy(), X @ -P

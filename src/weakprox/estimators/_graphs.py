@@ -25,7 +25,7 @@ Vector = np.ndarray[Any, np.dtype[Any]]
 KINDS = ("auto", "undirected", "directed", "bipartite")
 PAIRS = 1 << 16  # pairs whose entries are computed at a time
 THIN = 64  # usual width of blocks, for the number of threads
-BLOCK = 16  # vectors that N is multiplied by at a time
+BLOCK = 16  # number of vectors that N is multiplied by at a time
 KEPT = 0.625  # share of the vectors of a Krylov space that may be used as singular vectors
 TINY = 1e-300  # smaller than the square of any singular value
 TIES = 0.01  # weight of the degrees in a score: enough to order pairs where X is zero
@@ -114,7 +114,7 @@ def checked_pairs(pairs: Any, shape: tuple[int, int]) -> Vector:
 
 
 def has_repeated(graph: Graph) -> bool:
-    """Whether the weights are integers, not all the same: numbers of events."""
+    """Return True if the weights are integers and not all equal, such as numbers of events."""
     weights = graph.A.data
     return bool(weights.max() > weights.min() and np.array_equal(weights, np.rint(weights)))
 
@@ -178,7 +178,7 @@ def shrunk(values: Vector, lam: float) -> Vector:
 
 
 class Leading:
-    """At most `most` leading singular triplets of N, from a Krylov space that can grow."""
+    """Leading singular triplets of N, at most `most`, from a Krylov space that can grow."""
 
     def __init__(self, N: LowRankPlusSparse, most: int) -> None:
         self.N, self.tall = N, N.shape[0] >= N.shape[1]
@@ -189,8 +189,8 @@ class Leading:
     def extended(self, width: int, tol: float) -> LowRank:
         """Triplets in a space of at least this width, as many as have this accuracy.
 
-        That is, the leading ones up to the first whose residual is too large, two at least and
-        not more than the share KEPT of the width.
+        These are the leading ones up to the first whose residual is too large: at least two,
+        and at most the share KEPT of the width.
         """
         with one_thread(THIN * sum(self.N.shape)):
             self.space.extend(width)
@@ -239,13 +239,13 @@ def refitted(X: LowRank, N: LowRankPlusSparse) -> LowRank:
 
 
 def scaled(X: LowRank, product: float) -> LowRank:
-    """X times the factor that brings it nearest to N, for a known inner product of both."""
+    """X times the factor that brings it nearest to N, given their inner product."""
     factor = product / X.sqnorm if X.sqnorm > 0.0 else 1.0
     return LowRank(X.U, factor * X.s, X.Vt)
 
 
 def entries(X: LowRank, rows: Vector, cols: Vector) -> Vector:
-    """Entries of X at some places, from its factors."""
+    """Entries of X at some positions, from its factors."""
     found = np.empty(len(rows))
     for first in range(0, len(rows), PAIRS):
         part = slice(first, first + PAIRS)
@@ -254,14 +254,14 @@ def entries(X: LowRank, rows: Vector, cols: Vector) -> Vector:
 
 
 def triplets_at(X: LowRank, rows: Vector, cols: Vector) -> Vector:
-    """Entries of each triplet of X at some places, without its value: a column for each."""
+    """Entries of each triplet of X at some positions, without its value: a column for each."""
     found: Vector = X.U[rows]
     found *= X.Vt.T[cols]
     return found
 
 
 def placements(hidden: Vector, others: Vector) -> Vector:
-    """For each hidden edge the share of the others below it, ties half; its mean is the AUC."""
+    """Share of other pairs below each hidden edge, ties counted half; the mean is the AUC."""
     others = np.sort(others)
     below = np.searchsorted(others, hidden, "left") + np.searchsorted(others, hidden, "right")
     return below / (2.0 * others.size)
@@ -269,11 +269,11 @@ def placements(hidden: Vector, others: Vector) -> Vector:
 
 @dataclass(frozen=True)
 class Calibration:
-    """Log-odds of an edge that grow with its score s: at + by log(s) + beyond s.
+    """Increasing log-odds of an edge with score s: at + by log(s) + beyond s.
 
     Fitted by maximum likelihood, with the targets of Platt (1999), which keep it finite, and
-    slopes that are not negative. The second bends the curve at large scores, as in beta
-    calibration (Kull, Silva Filho and Flach 2017).
+    nonnegative slopes. The second slope bends the curve at large scores, as in beta calibration
+    (Kull, Silva Filho and Flach 2017).
     """
 
     at: float

@@ -40,7 +40,7 @@ PANEL_GROWTH = 4.0  # ratio of the lengths of successive pieces of an integral
 DECAYS = 6  # largest number of decays
 SLOWEST = 10.0  # slowest decay, times the length of the period
 QUICK = 0.05  # quantile of the gaps between events that sets the fastest decay
-PRIOR = 0.5  # events at the mean rate added to every baseline, so that none is zero
+PRIOR = 0.5  # number of events at the mean rate added to every baseline, so that none is zero
 STEPS = 60  # EM steps of the pilot
 POLISH = 30  # EM steps after the fit
 FAINT, TINY = 1e-10, 1e-12  # relative and absolute curvature that counts as none
@@ -88,7 +88,7 @@ class Kernel:
 
 
 def running(times: Vector, decay: float) -> Vector:
-    """At each of sorted times, the sum over those up to and with it of exp(-decay age)."""
+    """Sum of exp(-decay age) at each sorted time, over all times up to and including it."""
     # R_j = 1 + exp(-decay gap_j) R_{j-1}: a scan of affine maps by doubling
     factor = np.exp(-decay * np.r_[np.inf, np.diff(times)])
     total, reach = np.ones(len(times)), 1
@@ -102,14 +102,14 @@ def running(times: Vector, decay: float) -> Vector:
 
 @dataclass(frozen=True)
 class Past:
-    """Events of one group, with the sums at them by which later sums are computed."""
+    """Events of one group, with the sums at these events from which later sums are computed."""
 
     times: Vector
     decays: Vector
 
     @cached_property
     def states(self) -> list[Vector]:
-        """At each event, the sum up to and with it, one for each decay."""
+        """At each event, the sums up to and including it, one for each decay."""
         return [running(self.times, float(decay)) for decay in self.decays]
 
     def pulls(self, at: Vector, side: Literal["left", "right"] = "left") -> Matrix:
@@ -163,10 +163,10 @@ def panels(
 ) -> Iterator[tuple[np.ndarray[Any, Any], Matrix, Matrix]]:
     """Points and weights that integrate smooth functions of the past between edges.
 
-    Between events such functions are sums of decaying exponentials, steep after an event:
-    the pieces start short there and grow. Each has a Gauss rule with three points. Yields the
-    intervals that have a piece of this length, and (interval, point) arrays of ages of the
-    points, from the start of the interval, and their weights.
+    Between events such functions are sums of decaying exponentials, which are steep after an
+    event, so the pieces are short there and then grow. Each has a Gauss rule with three points.
+    Yields the intervals that have a piece of this length, and (interval, point) arrays of the
+    ages of the points, measured from the start of the interval, and of their weights.
     """
     points, weights = np.polynomial.legendre.leggauss(3)
     lengths = np.diff(edges)
@@ -245,7 +245,7 @@ def record(
 
 
 def refuse_lists(X: Any) -> None:
-    """Raise on one list of times for each node, which is not a table of events."""
+    """Raise if X has one list of times for each node, which is not a table of events."""
     kinds = (list, tuple, np.ndarray)
     rows = isinstance(X, (list, tuple)) and all(isinstance(x, kinds) for x in X)
     if rows and len({len(x) for x in X}) > 1:
@@ -255,7 +255,7 @@ def refuse_lists(X: Any) -> None:
 
 
 def checked_period(period: Any, times: Vector, start: float | None) -> tuple[float, float]:
-    """(start, stop) with every event within."""
+    """The period (start, stop), which contains every event."""
     if period is None:
         begin, end = float(times[0] if start is None else start), float(times[-1])
     else:
@@ -342,10 +342,10 @@ def decays_of(decays: Any, events: Events) -> Vector:
 
 @dataclass(frozen=True)
 class Sources:
-    """The terms of the intensity at events: source p of node u has its own factor.
+    """The terms of the intensity at events; each source p of a node u has its own factor.
 
-    `at` is (source, event), `exposure` its integral over time, (source, node), and
-    `length` how long that time is. Source 0 is the baseline, 1 everywhere.
+    `at` has the shape (source, event); `exposure`, its integral over time, has the shape
+    (source, node); `length` is the length of that time. Source 0 is the baseline, 1 everywhere.
     """
 
     at: Matrix
@@ -354,7 +354,7 @@ class Sources:
     length: float
 
     def intensity(self, factors: Matrix) -> Vector:
-        """At each event, that of its own node."""
+        """The intensity of each event's own node, at the event."""
         found = factors.take(self.nodes, axis=1)
         found *= self.at
         return np.asarray(found.sum(axis=0))
@@ -383,7 +383,7 @@ class Sources:
 
 @dataclass(frozen=True)
 class Pilot:
-    """A first model: every node reacts to its own past, and alike to that of all nodes."""
+    """A first model: every node reacts to its own past and equally to that of all nodes."""
 
     baseline: Vector
     own: Vector
@@ -460,7 +460,7 @@ class Reduced:
 
     @cached_property
     def inverse(self) -> Vector:
-        """One over the diagonal of `gram`; 0 for nodes that had no time to excite anything."""
+        """One over the diagonal of `gram`; 0 for nodes whose events could not excite others."""
         return _inverse(self.gram)
 
     def gradient(self, X: Matrix, rows: Any = slice(None)) -> Matrix:
@@ -479,7 +479,7 @@ class Reduced:
 
     @cached_property
     def loss(self) -> Custom:
-        """As a finite sum over nodes, with its exact constants."""
+        """The contrast as a finite sum over nodes, with its exact constants."""
         count = len(self.gram)
         values = decompositions.eigvalsh(self.gram)
         rounding = 4 * count * np.finfo(float).eps * float(values[-1])
@@ -527,14 +527,14 @@ class Reduced:
 
 
 def _inverse(gram: Matrix) -> Vector:
-    """One over the diagonal; 0 for nodes that had no time to excite anything."""
+    """One over the diagonal; 0 for nodes whose events had no time to excite others."""
     diagonal = np.diag(gram)
     counts = diagonal > FAINT * diagonal.max()
     return np.where(counts, 1.0 / np.where(counts, diagonal, 1.0), 0.0)
 
 
 def contrasts(events: Events, first: Pilot, edges: Vector, pulls: Matrix) -> list[Contrast]:
-    """The contrast over each piece of time between the edges; `pulls` are those at events."""
+    """The contrast over each interval between the edges; `pulls` are those at events."""
     scale = np.sqrt(np.maximum(events.totals, 1.0))
     reaction = (first.own + first.shared.sum()) * scale
     baseline = float(first.baseline.sum())

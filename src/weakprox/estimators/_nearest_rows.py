@@ -9,17 +9,17 @@ import numpy as np
 
 Vector = np.ndarray[Any, np.dtype[Any]]
 NEIGHBOURS = 11  # nearest rows; for a row of the table, one of them is the row itself
-ROWS = 5000  # rows to choose from, at most
-CHUNK = 256  # rows at a time
+ROWS = 5000  # largest number of rows to choose from
+CHUNK = 256  # rows processed at a time
 
 
 @dataclass(frozen=True)
 class NearestRows:
-    """Rows of a filled table, where they were observed, and the width of the weights.
+    """Rows of a filled table, their observed entries, and the width of the weights.
 
     A missing entry becomes the mean of the observed entries of the nearest rows, with weights
     that fall with the squared distance, and of its own first guess with the weight 1. So a
-    guess hardly changes where no observed row is near.
+    guess hardly changes if no row with that entry is near.
     """
 
     table: Vector
@@ -28,7 +28,7 @@ class NearestRows:
 
     @classmethod
     def of(cls, table: Vector, seen: Vector, rng: np.random.Generator) -> NearestRows:
-        """From a filled table, or a random part of it."""
+        """Use a filled table, or a random part of it."""
         if len(table) > ROWS:
             some = np.sort(rng.permutation(len(table))[:ROWS])
             table, seen = table[some], seen[some]
@@ -47,7 +47,7 @@ class NearestRows:
         return near, np.maximum(np.take_along_axis(apart, near, axis=1), 0.0)
 
     def smoothed(self, X: Vector) -> Vector:
-        """Guesses for all entries of rows that are filled by first guesses."""
+        """Improved guesses for all entries of rows that contain first guesses."""
         found = np.empty(X.shape)
         for first in range(0, len(X), CHUNK):
             some = slice(first, first + CHUNK)

@@ -16,7 +16,8 @@ from weakprox.losses.filled import Filled
 
 PIECE = 4096  # rows that are checked at once
 BLOCK = 256  # rows that are processed at once, so that temporary arrays are short
-COLUMNS = ("unit", "time", "outcome", "treatment")  # arguments that name those of a long table
+# arguments that name the columns of a long table
+COLUMNS = ("unit", "time", "outcome", "treatment")
 
 
 @dataclass(frozen=True)
@@ -59,7 +60,7 @@ class Places:
         return slice(int(self.starts[row]), int(self.starts[row + 1]))
 
     def blocks(self) -> Iterator[tuple[slice, Vector, Vector]]:
-        """Indices, rows and columns of the cells of some rows after the other."""
+        """Indices, rows and columns of the cells, for one block of rows after the other."""
         for low in range(0, len(self.starts) - 1, BLOCK):
             high = min(low + BLOCK, len(self.starts) - 1)
             part = slice(int(self.starts[low]), int(self.starts[high]))
@@ -128,7 +129,7 @@ class PanelData:
         return Completion(self.rows[at], columns, self.free, self.shape, intercepts=intercepts)
 
     def blocks(self) -> Iterator[Cells]:
-        """The observed cells of some rows after the other."""
+        """The observed cells, for one block of rows after the other."""
         done = 0
         for part, rows, columns in self.places.blocks():
             treated, values = self.treated[part], np.empty(part.stop - part.start)
@@ -141,7 +142,7 @@ class PanelData:
             yield Cells(part, rows, columns, treated, values)
 
     def comparable(self) -> tuple[Vector, Vector]:
-        """Which units, and which periods, have an untreated outcome."""
+        """The units and the periods that have an untreated outcome, as booleans."""
         units, times = (np.zeros(size, dtype=bool) for size in self.shape)
         some = np.flatnonzero(np.diff(self.places.starts))
         units[some] = ~np.logical_and.reduceat(self.treated, self.places.starts[some])
@@ -154,7 +155,7 @@ class PanelData:
 
 @dataclass(frozen=True)
 class WideData:
-    """The same of a wide panel, whose cells are two arrays of booleans instead of lists."""
+    """The data of a wide panel, with two arrays of booleans instead of lists of cells."""
 
     known: Vector  # whether cells have an outcome
     flags: Vector  # whether they are treated
@@ -191,7 +192,7 @@ class WideData:
 
     @property
     def treated(self) -> Vector:
-        """Whether each of the observed cells is treated, as a new array."""
+        """True for each observed cell that is treated, as a new array."""
         return self.flags[self.known]
 
     @property
@@ -207,7 +208,7 @@ class WideData:
     def loss(self, intercepts: Any) -> Completion:
         """Squared errors of the untreated cells.
 
-        They are listed if the method for them takes products with a sparse matrix.
+        They are stored as lists if their method uses products with a sparse matrix.
         """
         mask = self.known & ~self.flags
         found = Completion.of_mask(mask, self.free, intercepts)
@@ -218,7 +219,7 @@ class WideData:
         return Completion(rows, columns, self.free, self.shape, intercepts=intercepts)
 
     def blocks(self) -> Iterator[Cells]:
-        """The observed cells of some rows after the other."""
+        """The observed cells, for one block of rows after the other."""
         (m, d), done, before = self.shape, 0, 0
         # rows and columns of a block: divisions of positions would take longer
         high, wide = np.repeat(np.arange(BLOCK), d), np.tile(np.arange(d), BLOCK)
@@ -238,7 +239,7 @@ class WideData:
                 yield Cells(part, rows + low, columns, treated, values)
 
     def comparable(self) -> tuple[Vector, Vector]:
-        """Which units, and which periods, have an untreated outcome."""
+        """The units and the periods that have an untreated outcome, as booleans."""
         units, times = np.empty(self.shape[0], bool), np.zeros(self.shape[1], bool)
         for low in range(0, len(units), BLOCK):
             part = self.known[low : low + BLOCK] & ~self.flags[low : low + BLOCK]
@@ -308,7 +309,7 @@ def _short(count: int) -> Any:
 
 
 def _from_table(table: Any, names: tuple[Any, Any, Any, Any]) -> PanelData:
-    """From a long table: a pandas or polars frame, or anything with named columns."""
+    """Read a long table: a pandas or polars frame, or anything with named columns."""
     parts = columns_of(table, **dict(zip(COLUMNS, names, strict=True)))
     unit_ids, row = Ids.of("unit", parts[0])
     times, column = _in_order(parts[1])
@@ -339,7 +340,7 @@ def _in_order(times: Any) -> tuple[Vector, Vector]:
     try:
         found, codes = np.unique(given, return_inverse=True)
     except TypeError:
-        wanted = "numbers, dates or texts of one kind"
+        wanted = "numbers, dates or strings of one kind"
         raise InputError("time", "labels that have no order", wanted) from None
     return found, codes
 
@@ -365,7 +366,7 @@ def _numbers(argument: str, values: Any, axes: int) -> Vector:
 
 
 def _starts(x: Vector) -> range:
-    """Where the blocks of a long array begin."""
+    """Positions at which the blocks of a long array begin."""
     return range(0, len(x), PIECE)
 
 
@@ -385,4 +386,4 @@ def _flags(argument: str, values: Any, axes: int) -> Vector:
     _check_axes(argument, found, axes)
     if found.dtype != bool and not np.isin(found, (0.0, 1.0)).all():
         raise InputError(argument, "other entries than 0 and 1", wanted)
-    return found.astype(bool)  # a copy: the user may change theirs
+    return found.astype(bool)  # a copy, since the user may change the original

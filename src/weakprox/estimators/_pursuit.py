@@ -62,7 +62,7 @@ def limit_certificate(
     _, t, norm, rests_on = CellsDual(cells, form, at).proved(rng)
     absolute, along, size = _sums(cells, at)
     value = at.nuclear_norm + ratio * absolute
-    # q is feasible up to rounding, which scaling undoes
+    # q is feasible up to rounding, which scaling corrects
     scale = t / weight / max(1.0, norm / weight)
     lower = scale * along - 64 * DOUBLE * scale * size
     return Certificate(value, min(lower, value), rests_on, rounding=64 * DOUBLE * value)

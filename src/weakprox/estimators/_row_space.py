@@ -1,4 +1,4 @@
-"""Rows completed by a row space that was learnt, with gaps and perhaps outliers."""
+"""Rows with missing entries and perhaps outliers, completed by a row space that was learnt."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ CHUNK = 256  # rows completed at a time: each needs a small matrix
 STEPS = 60  # largest number of steps of the splitting
 STILL = 1e-4  # relative change at which the splitting ends
 RELAXATION = 1.6  # over-relaxation, the usual one
-FITS, STEADY = 200, 1e-8  # reweighted fits at most, and the relative change at which they end
+# largest number of reweighted fits, and the relative change at which they end
+FITS, STEADY = 200, 1e-8
 
 
 @dataclass(frozen=True)
@@ -42,13 +43,13 @@ class RowSpace:
 
     @classmethod
     def of(cls, X: LowRank, multiplier: float, **weights: float) -> RowSpace:
-        """From the low-rank answer, in factors."""
+        """Take the model from the low-rank answer in factors."""
         s = np.asarray(X.s, dtype=float)
         B = np.asarray(X.Vt, dtype=float)[s > 0.0].T * np.sqrt(s[s > 0.0])
         return cls(B, multiplier, **weights)
 
     def complete(self, Z: Values) -> Values:
-        """All entries of the low-rank part of rows with NaN where nothing is known."""
+        """All entries of the low-rank part of rows in which NaN marks missing ones."""
         found, some = np.zeros(Z.shape), self._squares if math.isinf(self.k) else self._robust
         for first in range(0, len(Z), CHUNK) if self.B.shape[1] else ():
             part = slice(first, first + CHUNK)
@@ -56,14 +57,14 @@ class RowSpace:
         return found
 
     def _squares(self, Z: Values) -> Values:
-        """Complete a few rows, by alternating directions where lam is not zero."""
+        """Complete a few rows, by alternating directions if lam is not zero."""
         B, size = self.B, np.sum(self.B**2, axis=0)  # B'B is diagonal
         seen = ~np.isnan(Z)
         known = np.where(seen, Z, 0.0) @ B
         H = np.empty((len(Z), len(size), len(size)))
         for row, product in zip(seen, H, strict=True):
             most = 2 * np.count_nonzero(row) > len(row)
-            part = B[~row if most else row]  # the fewer ones
+            part = B[~row if most else row]  # the smaller number of them
             product[...] = np.diag(size) - part.T @ part if most else part.T @ part
         H += np.diag(self.ridge * size + self.multiplier)
         if self.lam == 0.0:

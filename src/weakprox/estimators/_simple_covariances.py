@@ -18,7 +18,7 @@ TARGETS = ("identity", "diagonal", "constant correlation")
 AMOUNTS = (0.001, 0.002, 0.005, 0.01, 0.02, *(round(0.05 * k, 2) for k in range(1, 21)))
 LEAST_OWN = (0.005, 0.05)  # least specific share of a variance: 1/n, limited to this range
 POSITIVE = 1e-13  # least pivot of a positive definite matrix, relative to the largest
-SPECIFIC = 1e-8  # share of specific variances from which they can be divided by
+SPECIFIC = 1e-8  # least share of specific variances by which one can divide
 LARGE = 200  # variables from which Lanczos' method finds one eigenvalue faster
 ROOT5 = math.sqrt(5.0)
 
@@ -40,7 +40,7 @@ class Parts:
 
     @property
     def thin(self) -> bool:
-        """Whether the inverse is best computed from that of a small matrix."""
+        """Return True if the inverse is best computed from that of a small matrix."""
         if self.sparse is not None or 2 * len(self.A) > len(self.own):
             return False
         shared = np.einsum("ij,ij->j", self.A, self.A)
@@ -158,7 +158,7 @@ class Sample:
 
         The threshold is in standard errors of an entry of the rest (Fan, Liao & Mincheva,
         "Large covariance estimation by thresholding principal orthogonal complements", 2013).
-        It is infinite for a diagonal rest, and rank 0 is thresholding alone. If the
+        It is infinite for a diagonal rest; rank 0 means thresholding alone. If the
         thresholded rest is indefinite, its off-diagonal part is reduced until it is not.
         """
         values, vectors = self.spectrum
@@ -185,14 +185,14 @@ def _inverse(scale: Values) -> Values:
 
 
 def _is_positive(sparse: Values, own: Values) -> bool:
-    """Whether sparse + diag(own) is positive definite."""
+    """Return True if sparse + diag(own) is positive definite."""
     C = sparse.copy()
     C[np.diag_indices(len(C))] += own
     return decompositions.cholesky(C) is not None
 
 
 def _reduction(lowest: float) -> float:
-    """Factor by which this eigenvalue becomes just above -1, at most 1."""
+    """Factor, at most 1, that brings this eigenvalue just above -1."""
     return min(1.0, (1.0 - LEAST_OWN[0]) / -lowest) if lowest < 0.0 else 1.0
 
 

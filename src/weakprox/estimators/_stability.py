@@ -1,4 +1,4 @@
-"""Clusters of graphs: how cheaply they are cut, how stable they are, and how many there are."""
+"""Clusters of graphs: their normalised cut, their stability, and their number."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ SMALL = 1e-3  # eigenvalues of a Laplacian, and cuts, that count as zero
 FEW, DENSE = 400, 0.1  # samples, and share of nonzero affinities, up to which LAPACK is faster
 SHARE = 0.8  # share of the samples in a subsample
 REPEATS, MOST_REPEATS = 12, 48  # subsamples; more than 12 only if no number is clearly best
-FEWEST_SAMPLES = 12  # with fewer samples, subsamples show nothing
+FEWEST_SAMPLES = 12  # with fewer samples, subsamples are not informative
 # Numbers of affinities per sample to which a search for the number of clusters rounds down, so
 # that the candidates share few graphs, each of which is decomposed once.
 STEPS = (2, 3, 4, 5, 6, 7, 8, 10, 12, 15, 20)
-STARTS = 50  # starts of k-means, which may miss its best clusters with ten
+STARTS = 50  # starts of k-means; with ten, it may miss the best clusters
 # Weights of the gap and of the logarithm of the number of clusters relative to stability:
 # coarse clusterings are often stable, too. Chosen on the sets of
 # benchmarks/data/cluster_tuning.py.
@@ -61,7 +61,7 @@ def eigengap(W: Any, counts: Sequence[int]) -> int:
 
 
 def assigned(E: Values) -> Any:
-    """Labels of the rows of an embedding, as many as it has columns.
+    """Labels of the rows of an embedding, with as many clusters as it has columns.
 
     Pivoted QR (Damle, Minden & Ying 2019): no random start, so that clusterings differ only
     if their graphs do.
@@ -79,12 +79,12 @@ def clustered(W: Any, count: int, seed: int) -> Any:
     model, points = KMeans(count, n_init=STARTS, random_state=seed), eigenpairs(W, count)[1]
     with threadpool_limits(
         1, user_api="openmp"
-    ):  # starts are short, and threads wait for each other
+    ):  # each start is short, and threads would wait for each other
         return model.fit_predict(points)
 
 
 def normalized_cut(W: Any, labels: Any) -> float:
-    """Mean share of the affinities of a cluster that lead out of it."""
+    """Mean share of a cluster's affinities that connect it with other clusters."""
     member = np.eye(int(labels.max()) + 1)[labels]
     joined = W @ member
     volume = np.sum(joined, axis=0)
@@ -95,7 +95,8 @@ def normalized_cut(W: Any, labels: Any) -> float:
 def rand_index(first: Any, second: Any) -> float:
     """Adjusted Rand index of two clusterings: 1 if they are equal, about 0 if unrelated.
 
-    As scikit-learn's, whose checks would take most of the time of many small clusterings.
+    Computed as in scikit-learn, whose checks would take most of the time for many small
+    clusterings.
     """
     rows, columns = int(first.max()) + 1, int(second.max()) + 1
     table = np.bincount(first * columns + second, minlength=rows * columns).astype(float)
@@ -108,7 +109,7 @@ def rand_index(first: Any, second: Any) -> float:
 
 
 def measurable(size: int, count: int | None) -> bool:
-    """Whether subsamples can show how stable a number of clusters is; None for any number."""
+    """Return True if subsamples can show the stability of this number, None for any number."""
     return size >= FEWEST_SAMPLES and count != 1 and (count or 0) < int(SHARE * size)
 
 
@@ -133,7 +134,7 @@ def _clusterings(
 
 @dataclass(frozen=True)
 class Stability:
-    """Numbers of clusters of a graph, how stable each is, and the gap after it.
+    """The numbers of clusters of a graph, the stability of each, and the gap after it.
 
     `agreement` has a row for each subsample and a column for each number.
     """
@@ -174,13 +175,13 @@ class Stability:
 
     @property
     def settled(self) -> bool:
-        """Whether one number is better than all others by more than two standard errors."""
+        """Return True if one number exceeds all others by more than two standard errors."""
         behind = self.scores[:, [np.argmax(self.scores.mean(axis=0))]] - self.scores
         error = behind.std(axis=0, ddof=1) / np.sqrt(len(behind))
         return int(np.sum(behind.mean(axis=0) <= 2.0 * error)) == 1  # itself
 
     @property
     def best(self) -> tuple[int, float]:
-        """The number of clusters that is stable, large and before a gap; its agreement."""
+        """The number of clusters that is stable, large and followed by a gap; its agreement."""
         at = int(np.argmax(self.scores.mean(axis=0)))
         return self.counts[at], float(self.agreement[:, at].mean())

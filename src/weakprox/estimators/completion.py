@@ -46,13 +46,15 @@ RIDGE = 2.0  # ridge if there are too few observations to choose one
 FEWEST = 20  # with fewer observations nothing is held out
 HALF, SMALL = 0.5, 0.5**0.5  # ratios of neighbouring lam
 STEEP = 0.05  # gain, relative to the error, from which lam is halved
-LOW, SPARE = 30, 8  # the search ends at this rank, or at so many factors per observation
+LOW, SPARE = 30, 8  # the search ends at this rank, or at this number of factors per observation
 GAIN = 2e-4  # gain that a smaller lam must bring
-EVEN = 0.1  # deviation of counts, relative to their mean, below which they need no scaling
+# standard deviation of counts, relative to their mean, below which they need no scaling
+EVEN = 0.1
 DENSE = 0.25  # share of observed entries from which counts need no scaling either
 TUNING = 1.345  # Huber's threshold, in standard deviations: 95 % efficient for normal errors
 PIECE = 1 << 22  # entries of the temporaries of predictions
-NEWTON, STILL = 50, 1e-10  # steps of a row that is folded in, and where they end
+# largest number of steps for a row that is folded in, and the tolerance
+NEWTON, STILL = 50, 1e-10
 
 
 class Candidate(NamedTuple):
@@ -78,17 +80,17 @@ class MatrixCompletion(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Certif
     Parameters
     ----------
     lam : float or "auto"
-        Weight of the nuclear norm. "auto" holds out some observations and takes the weight
-        that predicts them best, on a path that starts where L = 0. If intercepts alone
-        predict best, L = 0 is the answer.
+        Weight of the nuclear norm. "auto" holds out some observations and chooses the weight
+        that predicts them best, along a path that starts at L = 0. If intercepts alone predict
+        best, L is 0.
     loss : {"squared", "huber", "logistic", "poisson"} or EntryLoss
         Half the squared error, Huber's loss with its threshold at 1.345 standard deviations
         (estimated by the median deviation from intercepts), the logistic loss of two
         classes, half the deviance of counts, `losses.Huber(k)`, or your own.
     intercepts : {"both", "rows", "columns", "none"}
-        Which intercepts are added; with any of them also the mean :math:`\mu`.
+        The intercepts that are added; with any of them also the mean :math:`\mu`.
     intercept_ridge : float or "auto"
-        The weight :math:`\rho`. "auto" takes the one that predicts held-out observations
+        The weight :math:`\rho`. "auto" chooses the one that predicts held-out observations
         best.
     scaling : {"auto", "none", "counts"}
         The diagonals :math:`D_r, D_c`: ones, or growing with the number of observations of
@@ -99,8 +101,8 @@ class MatrixCompletion(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Certif
         Whether to undo the shrinkage of L with the factor, from 1 to 4, that predicts
         held-out observations best.
     clip : bool
-        Whether predictions are clipped to the range of the observed values, for the squared
-        and Huber's loss.
+        Whether predictions are clipped to the range of the observed values; for the squared
+        loss and Huber's loss only.
     {cv, one_standard_error}
     {tol, max_seconds, random_state, verbose}
 
@@ -129,7 +131,7 @@ class MatrixCompletion(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Certif
 
     Notes
     -----
-    Repeated pairs count as observations of their own. Rows and columns without any
+    Repeated pairs count as separate observations. Rows and columns without any
     observation, and ids that `fit` has not seen, are predicted by intercepts alone.
 
     See Also
@@ -179,8 +181,8 @@ class MatrixCompletion(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Certif
         Parameters
         ----------
         rows : array of shape (n,), matrix or frame
-            Ids of rows, any hashable ones. Or a SciPy sparse matrix, whose stored entries
-            are the observations; or an array, masked array or frame of shape (rows,
+            Ids of rows, of any hashable kind. Alternatively a SciPy sparse matrix, whose stored
+            entries are the observations; an array, masked array or frame of shape (rows,
             columns) with NaN for missing entries; or a long table, with `row`, `col` and
             `value`.
         cols, values : arrays of shape (n,), optional
@@ -232,10 +234,10 @@ class MatrixCompletion(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Certif
     def _choose(
         self, base: Completion, lam: float | None, ridge: float | None, cv: int | float | None
     ) -> tuple[Candidate, LowRank | None]:
-        """The settings that are not given, by held-out observations, and a first point.
+        """Choose missing settings by held-out observations; also return a first point.
 
-        First the ridge, with intercepts alone, which is also the best one for other lam.
-        Then lam and the scaling.
+        First the ridge is chosen with intercepts alone, which suits other values of lam as
+        well, then lam and the scaling.
         """
         self.cv_results_: dict[str, Any] = {}
         if self.intercepts == "none":
@@ -300,7 +302,7 @@ class MatrixCompletion(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Certif
             loss = base.part(intercept_ridge=there.intercept_ridge, scaling=scaling)
             top = zero_weight(loss, self._seed)
             if not top > 0.0:
-                return alone  # nothing is left to explain
+                return alone  # there is nothing left to explain
             found = self._descended(search, alone, there._replace(lam=share * top), cap)
             share = min(SMALL, found.lam / top / SMALL)
             best = min(best, found, key=search.mean)
@@ -310,7 +312,7 @@ class MatrixCompletion(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Certif
     def _descended(
         search: Search[Candidate], alone: Candidate, first: Candidate, cap: int
     ) -> Candidate:
-        """The best candidate from the first on, in steps that depend on what they gain."""
+        """The best candidate along falling weights, in steps that depend on their gain."""
         best, following, waited = alone, first, 0
         for _ in range(WEIGHTS):
             if following in search.losses:
@@ -377,8 +379,8 @@ class MatrixCompletion(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Certif
         Parameters
         ----------
         rows : array or frame of shape (k, 2), or array of shape (k,)
-            Pairs of a row id and a column id, or row ids. Or a frame with the columns `row`
-            and `col` that `fit` was given, in any order and beside others.
+            Pairs of a row id and a column id, or row ids. Or a frame with the columns `row` and
+            `col` that were passed to `fit`, in any order and possibly with others.
         cols : array of shape (k,), optional
             Column ids.
 
@@ -417,8 +419,8 @@ class MatrixCompletion(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Certif
         Parameters
         ----------
         row : id
-            The row, such as a person. An unknown one gets the columns with the largest
-            intercepts.
+            The row, such as a person. For an unknown row, the columns with the largest
+            intercepts are returned.
         n : int
             Largest number of columns.
         exclude_seen : bool
@@ -455,7 +457,7 @@ class MatrixCompletion(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Certif
         col: Any = None,
         value: Any = None,
     ) -> Vector:
-        """Return factors of rows, old or new, from their observations, without a new fit.
+        """Return the factors of known or new rows from their observations, without a new fit.
 
         Each row solves its own part of the problem with the factors of columns held fixed,
         so that rows of the fit get their factors back, up to `tol`.
@@ -468,7 +470,7 @@ class MatrixCompletion(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Certif
         Returns
         -------
         array of shape (rows, rank)
-            For a matrix in the order of its rows, else in the order of the sorted ids.
+            In the order of the rows of a matrix, otherwise in the order of the sorted ids.
         """
         return self._folded(rows, cols, values, (row, col, value))[1]
 
@@ -588,10 +590,10 @@ def _product(left: Vector, right: Vector) -> LowRank:
 
 
 def _between(search: Search[Candidate], best: Candidate) -> tuple[Candidate, float]:
-    """Refine lam and the factor between three neighbours, the best of them in the middle.
+    """Refine lam and the factor between three neighbours, of which the middle one is the best.
 
-    A parabola is fitted to their errors as a function of the logarithm of lam. The largest lam
-    is taken whose error there is within `GAIN` of the least.
+    A parabola is fitted to their errors as a function of the logarithm of lam. The result is
+    the largest lam whose error on it is within `GAIN` of the least.
     """
     alike = [c for c in search.losses if c[1:] == best[1:] and math.isfinite(c.lam)]
     alike.sort(key=lambda c: c.lam)
@@ -612,7 +614,7 @@ def _between(search: Search[Candidate], best: Candidate) -> tuple[Candidate, flo
 
 
 def _even(loss: Completion) -> bool:
-    """Whether rows, and columns, have many observations or about equally many each."""
+    """Return True if rows, and columns, have many observations or about equally many each."""
     P = loss.observed().pattern
     if P.size >= DENSE * math.prod(P.shape):
         return True

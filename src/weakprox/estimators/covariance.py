@@ -43,13 +43,14 @@ from weakprox.selection.search import Search, least, near, stream
 from weakprox.spectral import TracePSD
 
 DIAGONAL_WEIGHT = 0.1  # weight of squared errors on the diagonal, relative to those off it
-CLOSE = 3.0  # standard errors within which one set of folds does not decide
-FEWEST = 4  # samples with which folds make sense; fewer get the first candidate
+CLOSE = 3.0  # standard errors within which one set of folds is not decisive
+FEWEST = 4  # least number of samples for folds; with fewer, the first candidate is used
 SHARES = (0.02, *(round(0.05 * k, 2) for k in range(1, 21)))  # tau as a share of the trace
 ERRORS = (0.0, 0.0625, 0.125, 0.25, 0.5, 1.0, 2.0)  # lam in standard errors of a covariance
 CUTS = (0.5, 1.0, 1.5, 2.0, 2.5, 3.0, 4.0, math.inf)  # thresholds, in standard errors
 RANKS = (0, 1, 2, 3, 4, 5, 6, 8, 10, 12, 15, 20, 25, 30, 40, 50, 65, 80, 100)
-FIRST, MANY = 2, 200  # folds that show if a candidate is clearly worse, from so many variables
+# folds that show if a candidate is clearly worse, used from this number of variables on
+FIRST, MANY = 2, 200
 # Steps along lines at first: of closed forms, and of "factors", whose estimates take longest if
 # their rank is near n or if lam is large.
 LEAPS = {"shrinkage": 4, "errors": 4, "rank": 4}
@@ -58,8 +59,8 @@ EQUAL, APART = 1e-4, 10.0  # ratios of standard deviations: equal, and of differ
 ROUGH = 0.03  # relative accuracy of the fits of the search
 FACTORS, SAMPLE, NONLINEAR, THRESHOLDED = "factors", "sample", "nonlinear", "thresholded"
 LEDOIT_WOLF = "Ledoit-Wolf"
-REPEATS = 4  # ways to split few variables into folds: the choice of a kind is noisy there
-SPLITTING = 0xC0  # name of the random stream of the further ways
+REPEATS = 4  # splits into folds if there are few variables, where the choice of a kind is noisy
+SPLITTING = 0xC0  # name of the random stream of the additional splits
 
 
 class Candidate(NamedTuple):
@@ -83,7 +84,7 @@ class Row(NamedTuple):
 
 
 class FreeDiagonal(Custom):
-    r"""Squared distance to S when a non-negative diagonal may be added at a price.
+    r"""Squared distance to S, minimised over an added diagonal with a quadratic cost.
 
     .. math:: G(L) = \min_{d \ge 0}\ \tfrac12\|L + \mathrm{diag}(d) - S\|_F^2
               + \tfrac{\rho}{2}\|d\|^2, \qquad \rho = \frac{w}{1 - w}.
@@ -129,8 +130,8 @@ def common_problem(S: Values, lam: float, tau: float, *, diagonal: bool) -> Prob
 def cut(result: Result, problem: Problem, rank: int | None) -> Result:
     """The result truncated to its `rank` largest eigenvalues, with its new gap.
 
-    The lower bound on the optimum holds for any point. Truncating costs no iterations, and
-    little value if the eigenvalues left out are small.
+    The lower bound on the optimum holds for any point. Truncating takes no iterations, and
+    changes the value little if the eigenvalues left out are small.
     """
     found = result.low_rank
     if rank is None or found.rank <= rank:
@@ -145,7 +146,7 @@ def cut(result: Result, problem: Problem, rank: int | None) -> Result:
 
 @dataclass(frozen=True)
 class Fold:
-    """The samples kept, centred and scaled, and in the same units those left out."""
+    """The samples kept, centred and scaled, and those left out in the same units."""
 
     kept: Sample
     unseen: Values
@@ -182,7 +183,7 @@ def scale_of(Z: Values) -> Values:
 
 
 def units_differ(scale: Values) -> bool:
-    """Whether standard deviations are all equal, or too different to be of one unit."""
+    """Return True if standard deviations are all equal, or too different for a common unit."""
     least, middle, most = float(scale.min()), float(np.median(scale)), float(scale.max())
     return most - least <= EQUAL * most or most > APART * middle
 
@@ -199,7 +200,7 @@ def coordinate_search(
     lines: Mapping[str, Sequence[Any]],
     leaps: Mapping[str, int] = LEAPS,
 ) -> Candidate:
-    """The candidate of least loss, by turns along the values of some settings."""
+    """The candidate of least loss, by line searches along each setting in turn."""
     best = start
     while True:
         before = best
@@ -207,7 +208,7 @@ def coordinate_search(
             line = [best._replace(**{name: value}) for value in values]
             best = search.along(line, best, leaps.get(name, 1))
         if best == before:
-            search.best_of([best])  # where nothing is free, or time was short
+            search.best_of([best])  # if no setting is free, or time was short
             return best
         leaps = {}
 
@@ -247,8 +248,8 @@ def simple_search(search: Search[Candidate], most: int) -> list[Candidate]:
 class SparseLowRankCovariance(EmpiricalCovariance, Certified):
     r"""Covariance as a low-rank, sparse part and a non-negative diagonal.
 
-    A few common factors explain how variables vary together, L, and each variable has a
-    specific variance. With S the covariance of the samples, solves
+    A few common factors with covariance L explain how variables vary together, and each
+    variable has a specific variance. With S the covariance of the samples, solves
 
     .. math:: \min_{L \succeq 0,\ \mathrm{tr} L \le \tau,\ d \ge 0}\
               \tfrac12\|L + \mathrm{diag}(d) - S\|_F^2 + \lambda\|L\|_1 + \tfrac1{18}\|d\|^2 ,
@@ -262,8 +263,8 @@ class SparseLowRankCovariance(EmpiricalCovariance, Certified):
     The bound on the trace subtracts the same amount from all eigenvalues, which corrects
     the upward bias of sample eigenvalues with many variables, and removes the small ones.
 
-    "auto" leaves out a part of the samples at a time and takes the estimate under which those
-    left out are most likely. These estimates are compared:
+    "auto" leaves out one part of the samples at a time and chooses the estimate under which
+    those left out are most likely. These estimates are compared:
 
     ==========================  =========================================================
     `kind_`                     estimate
@@ -281,14 +282,14 @@ class SparseLowRankCovariance(EmpiricalCovariance, Certified):
     "factors"                   the problem above
     ==========================  =========================================================
 
-    The first ones have closed forms. The problem above is searched by turns along shares of
-    the trace for tau and multiples of the standard error of a covariance for lam, and begins
-    with lam = 0. With fewer than 200 variables, kinds that are within three standard errors of
-    the best are compared by four ways to split the samples, and averaged with the weights of
-    least loss on them (stacking). Weights depart from equal ones (with distances, from one half
-    for Ledoit and Wolf's estimate) only as far as differences on the folds exceed their
-    standard error. With more variables, or ``average=False``, one kind is taken: the best, by
-    likelihood only if it is better than Ledoit and Wolf's by more than one standard error. The
+    All but the last have closed forms. For "factors", the search alternates between tau (shares
+    of the trace) and lam (multiples of the standard error of a covariance), and begins with lam
+    = 0. With fewer than 200 variables, kinds that are within three standard errors of the best
+    are compared on four splits of the samples, and averaged with the weights of least loss on
+    them (stacking). Weights depart from equal ones (with distances, from one half for Ledoit
+    and Wolf's estimate) only as far as differences on the folds exceed their standard error.
+    With more variables, or with ``average=False``, a single kind is used: the best one; with
+    likelihood, only if it is better than Ledoit and Wolf's by more than one standard error. The
     certificate is about the problem above in any case. If lam or tau is given, the kind is
     "factors".
 
@@ -304,21 +305,21 @@ class SparseLowRankCovariance(EmpiricalCovariance, Certified):
         Largest rank of L; None for the rank found. The certificate's gap includes the cost
         of the limit. It does not limit shrunk covariances, which have the rank of the samples.
     scoring : {"likelihood", "distance"}
-        How "auto" compares: by the Gaussian likelihood of the samples left out, or by the
-        Frobenius distance to their covariance. Likelihood depends on small eigenvalues, which
-        the inverse of the estimate needs, and not on units; distance on large ones only. With
-        ``diagonal=False`` the estimate may be singular, and it is always "distance".
+        Criterion of "auto": the Gaussian likelihood of the samples left out, or the Frobenius
+        distance to their covariance. Likelihood depends on small eigenvalues, which matter for
+        the inverse of the estimate, but not on units; distance depends on large eigenvalues
+        only. With ``diagonal=False`` the estimate may be singular, and it is always "distance".
     average : bool
         Whether to average kinds that the folds hardly distinguish. An average predicts better,
-        but is not of low rank. False takes one kind.
+        but is not of low rank. False selects one kind.
     cv : int
         Number of folds for "auto", no more than there are samples.
     standardize : bool or "auto"
         Whether to divide variables by their standard deviations for the fit and to scale
-        the answer back. lam and tau then refer to correlations. "auto" does so if the
-        largest standard deviation is more than ten times the median, so that units must
-        differ, or if all of them are equal: then the data are standardized already, and
-        every fold is standardized again.
+        the answer back. lam and tau then refer to correlations. "auto" does so if the largest
+        standard deviation is more than ten times the median, so that units must differ. It also
+        does so if all are equal, since the data are then already standardized, and standardizes
+        every fold again.
     assume_centered : bool
         Whether the mean is known to be zero.
     store_precision : bool
@@ -328,7 +329,7 @@ class SparseLowRankCovariance(EmpiricalCovariance, Certified):
     Attributes
     ----------
     covariance_ : array of shape (n_features, n_features)
-        The estimate, positive semidefinite; positive definite with a diagonal, but for
+        The estimate, positive semidefinite; with a diagonal positive definite, except for
         variables that do not vary.
     precision_ : array of shape (n_features, n_features)
         Its inverse (pseudo-inverse if it has none).
@@ -350,11 +351,12 @@ class SparseLowRankCovariance(EmpiricalCovariance, Certified):
     rank_ : int
         Rank of the common part.
     kind_ : str
-        Which estimate was taken, see the table above; of several, that of largest weight.
+        The estimate that was used, see the table above; the one of largest weight in an
+        average.
     weights_ : dict
         The kinds that were averaged and their weights, the largest first.
     shrinkage_ : float
-        The amount of shrinkage of `kind_` towards a target, 0 for other kinds.
+        Amount of shrinkage of `kind_` towards a target; 0 for other kinds.
     lam_, tau_ : float
         The values used.
     {cv_results_}
@@ -454,7 +456,7 @@ class SparseLowRankCovariance(EmpiricalCovariance, Certified):
         else:
             rank = result.rank if self.kind_ == FACTORS else None
             self._set_parts(estimates[0], scale, rank)
-        # in the units of X, with all its parts: what a report shows
+        # in the units of X, with all its parts, for the report
         self.result_ = replace(self.result_, estimate=self.covariance_)
         common = self.lam_ > 0.0 and self.kind_ == FACTORS and len(estimates) == 1
         exact = self._with_zeros() if common else None
@@ -488,7 +490,7 @@ class SparseLowRankCovariance(EmpiricalCovariance, Certified):
     def _chosen(
         self, sample: Sample, standardized: bool, lam: float | None, tau: float | None
     ) -> dict[Candidate, float]:
-        """The kinds to average, the heaviest first; sets `lam_` and `tau_`."""
+        """The kinds to average, by decreasing weight; sets `lam_` and `tau_`."""
         self.cv_results_ = {}
         trace, unit = float(np.trace(sample.S)), standard_error(sample.S, len(sample.Z))
         best = Candidate()
@@ -523,15 +525,15 @@ class SparseLowRankCovariance(EmpiricalCovariance, Certified):
     def _weights(
         self, search: Search[Candidate], kinds: list[Candidate], Z: Values, prepared: Any
     ) -> dict[Candidate, float]:
-        """The kinds to average, with their weights; one kind if the folds decide.
+        """The kinds to average, with their weights; one kind if the folds are decisive.
 
-        Kinds that one set of folds does not decide are compared by further sets.
+        If one set of folds is not decisive, the kinds are compared on further sets.
         """
         tried = finite({c: search.losses[c] for c in kinds if c in search.losses})
         if not tried:
             return {Candidate(): 1.0}
         losses = np.array(list(tried.values())).T
-        if len(losses) < FEWEST:  # no standard error to speak of
+        if len(losses) < FEWEST:  # too few folds for a standard error
             return {list(tried)[least(losses)]: 1.0}
         close = [c for c, is_close in zip(tried, near(losses, CLOSE), strict=True) if is_close]
         if Z.shape[1] >= MANY or len(close) == 1:
@@ -572,8 +574,8 @@ class SparseLowRankCovariance(EmpiricalCovariance, Certified):
     def _simplest(self, kinds: list[Candidate], losses: Values, sets: int = 1) -> Candidate:
         """Ledoit and Wolf's estimate, unless another kind is better by a standard error.
 
-        By distance the best kind is taken: most of a distance is the noise of the samples left
-        out, so that its standard error hardly distinguishes kinds. The standard error is that
+        With distance the best kind is chosen: most of a distance is the noise of the samples
+        left out, so its standard error hardly distinguishes kinds. The standard error is that
         of one set of folds, since further sets add no samples.
         """
         simplicity = None
@@ -583,11 +585,11 @@ class SparseLowRankCovariance(EmpiricalCovariance, Certified):
 
     @property
     def _likely(self) -> bool:
-        """Whether estimates are compared by likelihood."""
+        """Return True if estimates are compared by likelihood."""
         return self.diagonal and self.scoring == "likelihood"
 
     def _table(self, search: Search[Candidate], trace: float, unit: float) -> dict[str, Any]:
-        """What was tried, in the units of the data."""
+        """The table of candidates, in the units of the data."""
         found = search.scores().finite()
         candidates = found.candidates
         if not candidates:
@@ -613,7 +615,7 @@ class SparseLowRankCovariance(EmpiricalCovariance, Certified):
         return loss(fold.unseen), result
 
     def _fold_estimate(self, fold: Fold, candidate: Candidate, start: Any) -> tuple[Parts, Any]:
-        """The estimate from the samples kept, and the solution it was made of."""
+        """The estimate from the samples kept, and the solution it was computed from."""
         if candidate.kind != FACTORS:
             return closed_form(fold.kept, candidate), None
         lam = candidate.errors * standard_error(fold.S, len(fold.kept.Z))

@@ -53,8 +53,7 @@ class _Denoiser(OneToOneFeatureMixin, TransformerMixin, Certified, ABC):
         Parameters
         ----------
         X : array, data frame or sparse matrix of shape (m, d), or array of shape (n, m, d)
-            One noisy matrix, or n of them: of the latter, only the mean and the variance
-            across copies are used.
+            One noisy matrix, or n copies, of which only the mean and the variance are used.
         y : ignored
         """
         samples = self._samples(X)
@@ -90,7 +89,7 @@ class _Denoiser(OneToOneFeatureMixin, TransformerMixin, Certified, ABC):
         return self
 
     def transform(self, X: Any) -> Any:
-        """Project new rows on the row space that was learnt, which removes noise outside it.
+        """Project new rows onto the row space that was learnt, which removes noise outside it.
 
         Parameters
         ----------
@@ -108,7 +107,7 @@ class _Denoiser(OneToOneFeatureMixin, TransformerMixin, Certified, ABC):
         return (rows @ V.T) @ V
 
     def score(self, X: Any, y: Any = None) -> float:
-        """Minus the mean squared error on data that the model has not seen.
+        """Return minus the mean squared error on data that the model has not seen.
 
         Parameters
         ----------
@@ -120,7 +119,7 @@ class _Denoiser(OneToOneFeatureMixin, TransformerMixin, Certified, ABC):
         Returns
         -------
         float
-            The larger, the better; minus the variance of the noise at best.
+            Larger is better; the best possible score is minus the variance of the noise.
 
         Notes
         -----
@@ -140,7 +139,7 @@ class _Denoiser(OneToOneFeatureMixin, TransformerMixin, Certified, ABC):
         """Each group of columns of new rows, predicted from the others."""
         found = self.low_rank_
         loadings = found.Vt.T * (found.s / math.sqrt(found.shape[0]))
-        # without any noise, prediction is least squares
+        # without noise, prediction is least squares
         level = max(self.noise_**2, TINY * float(np.sum(loadings**2))) or 1.0
         group = np.arange(len(loadings)) % min(GROUPS, len(loadings))
         guesses = np.empty_like(rows)
@@ -191,7 +190,7 @@ class _Denoiser(OneToOneFeatureMixin, TransformerMixin, Certified, ABC):
 
     @abstractmethod
     def _choose(self, data: NoisyMatrix, samples: Any) -> Choice:
-        """lam, tau and the factor that undoes shrinkage; NaN for that of least squares."""
+        """Choose lam, tau and the factor against shrinkage; NaN stands for least squares."""
 
     def _on_support(self, exact: Any) -> Any:
         """The estimate at the nonzeros of the solution with exact zeros."""
@@ -202,7 +201,7 @@ class _Denoiser(OneToOneFeatureMixin, TransformerMixin, Certified, ABC):
         return csr_array((self.matrix_[at], at), shape=exact.shape)
 
     def _noise(self, data: NoisyMatrix) -> float:
-        """The noise level given, seen across copies, or estimated from one matrix."""
+        """The noise level given, computed from copies, or estimated from one matrix."""
         if not data.counts and not is_auto(self.noise):
             return nonnegative("noise", self.noise)
         if data.counts:
@@ -212,7 +211,7 @@ class _Denoiser(OneToOneFeatureMixin, TransformerMixin, Certified, ABC):
         return first if several or not self._searches else data.noise(first)
 
     def _counts(self) -> bool:
-        """Whether one matrix of Poisson counts was seen, by its entries or on request."""
+        """Return True for one matrix of Poisson counts, recognised or declared."""
         if not isinstance(self.noise, str):
             return False
         one_of("noise", self.noise, ("auto", "poisson"))
@@ -275,17 +274,17 @@ class _Denoiser(OneToOneFeatureMixin, TransformerMixin, Certified, ABC):
 
 @dataclass(eq=False, repr=False)
 class SparseLowRank(_Denoiser):
-    r"""A low-rank and sparse matrix, seen through noise.
+    r"""Denoising of a matrix that is low-rank and sparse.
 
-    Solves :math:`\min \tfrac12\|X - M\|_F^2 + \lambda\|X\|_1` over
-    :math:`\|X\|_* \le \tau`, M the noisy matrix or the mean of several, and multiplies the
-    answer by a factor that undoes the shrinkage.
+    Solves :math:`\min \tfrac12\|X - M\|_F^2 + \lambda\|X\|_1` over :math:`\|X\|_* \le \tau`,
+    where M is the noisy matrix or the mean of several, and multiplies the answer by a factor
+    that undoes the shrinkage.
 
     "auto" splits M into five independent copies (data thinning, which needs the noise level
     unless M holds counts), fits pairs of lam and tau to all but one of them, and compares the
     answers with that one. It begins with lam = 0 and tries larger weights as long as the error
-    on the copies falls. The simplest model within one standard error of the best is taken;
-    simpler ones are the data themselves, soft thresholding alone and singular values alone.
+    on the copies falls. The simplest model within one standard error of the best is chosen; the
+    simpler models are the data themselves, soft thresholding alone and singular values alone.
     `SparseLowRankCV` uses a larger grid.
 
     Parameters
@@ -304,20 +303,19 @@ class SparseLowRank(_Denoiser):
         (at least 1) that brings it nearest to held-out data, or to M itself without a search.
         "auto" also tries a refit: the singular vectors of the answer are kept, and their
         values moved towards those nearest to M (for soft thresholding alone: the entries it
-        keeps). The refit is taken only if it is nearer to held-out data.
+        keeps). The refit is used only if it is nearer to held-out data.
     noise : float, "auto" or "poisson"
-        Standard deviation of the noise in the entries of M. "auto" takes it from the
-        differences of copies. For a single matrix it takes the smaller of two robust
-        estimates (see `selection.noise_level`), from singular values and from the median
-        absolute deviation of the entries, or that of the residual of a first fit if it is
-        clearly smaller. It is a guess if the signal has full rank.
-        "poisson" is for counts: their variance is their mean, and they are thinned
-        binomially. "auto" does the same for a matrix of integers whose variance is about
-        their mean.
+        Standard deviation of the noise in the entries of M. "auto" computes it from the
+        differences of copies. For a single matrix it is the smaller of two robust estimates
+        (see `selection.noise_level`), from singular values and from the median absolute
+        deviation of the entries, or the estimate from the residual of a first fit if that is
+        clearly smaller. If the signal has full rank, it is only a guess. "poisson" is for
+        counts: their variance is their mean, and they are thinned binomially. "auto" does the
+        same for a matrix of integers whose variance is about their mean.
     rescale_copies : bool
-        Whether each of three or more copies is a multiple of one matrix, by a scale of its
-        own such as an exposure. Then the scales are estimated, and copies of a larger scale
-        and less noise count more. Otherwise a warning is issued if scales differ.
+        Whether three or more copies are multiples of one matrix with different scales, such as
+        exposures. The scales are then estimated, and copies with a larger scale and less noise
+        have more weight. Otherwise a warning is issued if scales differ.
     {tol, max_seconds, random_state, verbose}
 
     Attributes
@@ -337,12 +335,12 @@ class SparseLowRank(_Denoiser):
     lam_, tau_, noise_ : float
         The values used.
     debias_ : {"none", "scale", "refit"}
-        How the shrinkage was undone.
+        Method by which the shrinkage was undone.
     scale_, refit_ : float
         The estimate is the solution times `scale_`, plus its refit times `refit_`.
     kind_ : {"both", "low-rank", "sparse", "copy"}
-        Whether the search kept both terms, or a simpler model was as good on the copies:
-        singular values alone, soft thresholding alone, or the data as they are.
+        The model that was chosen: both terms, or a simpler model that was as good on the copies
+        (singular values alone, soft thresholding alone, or the data unchanged).
     {cv_results_}
         Scores are minus mean squared errors.
     n_samples_seen_ : int
@@ -390,11 +388,11 @@ class SparseLowRank(_Denoiser):
 
 @dataclass(eq=False, repr=False)
 class SparseLowRankCV(_Denoiser):
-    """`SparseLowRank` with lam and tau chosen on a whole grid, by every held-out copy.
+    """`SparseLowRank` with lam and tau chosen from a grid by cross-validation over copies.
 
-    One matrix is split into independent copies by data thinning; of several noisy copies,
-    random groups are averaged. Each is left out in turn, and the pair with the least mean
-    squared distance to them is taken.
+    A single matrix is split into independent copies by data thinning; several noisy copies are
+    averaged in random groups. Each copy or group is left out in turn, and the pair with the
+    least mean squared distance to those left out is chosen.
 
     Parameters
     ----------
@@ -411,7 +409,7 @@ class SparseLowRankCV(_Denoiser):
     rank, psd, debias, noise, rescale_copies, tol, max_seconds, random_state, verbose
         As in `SparseLowRank`.
     n_jobs : int, optional
-        Copies to leave out in parallel, each with one thread.
+        Number of copies that are left out in parallel, each with one thread.
 
     Attributes
     ----------

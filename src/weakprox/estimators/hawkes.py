@@ -29,11 +29,12 @@ from weakprox.spectral import NuclearBall
 LAMS = (0.0, 0.5, 1.0, 2.0, 4.0)  # tried weights, in units of the noise
 SHARES = (0.05, 0.12, 0.25, 0.5, 1.0)  # tried radii, relative to the norm without a bound
 FEW = (2.0, 0.25)  # weight and share if there are too few events for a search
-PATIENCE = 2  # weights in a row without a gain that end the search
+PATIENCE = 2  # consecutive weights without a gain that end the search
 LEAST = 10  # events per fold needed for a search
 SCARCE = 5  # events per node needed for it, on average
 FIRST = 2  # pieces left out that show if a candidate is clearly worse
-LOOSE = 200.0  # factor by which the solves of the search are less accurate; 1 chooses alike
+# factor by which the solves of the search are less accurate; 1 gives the same choices
+LOOSE = 200.0
 ZERO = 1e-3  # entries of X up to this share of the largest count as zero
 FLOOR = 1e-6  # smallest radius, and smallest value that counts
 
@@ -54,7 +55,7 @@ class Pieces:
         return np.array([process.exposure(self.events, self.kernel, *pair) for pair in ends])
 
     def piece(self, k: int) -> np.ndarray[Any, Any]:
-        """Which events lie in piece k."""
+        """Indices of the events in piece k."""
         times, last = self.events.times, k == len(self.edges) - 2
         inside = times >= self.edges[k]
         return np.asarray(inside & ((times < self.edges[k + 1]) | last))
@@ -71,7 +72,7 @@ class Pieces:
         return [(at, np.ascontiguousarray(self.pulls[:, at].T)) for at in found]
 
     def mutual(self, A: Matrix) -> Vector:
-        """A's pull at each event."""
+        """The contribution of A to the intensity at each event."""
         found = np.empty(len(self.events.nodes))
         for row, (at, pulls) in zip(A, self._of_nodes, strict=True):
             found[at] = pulls @ row
@@ -80,7 +81,7 @@ class Pieces:
     def sources(
         self, A: Matrix, mutual: Vector, chosen: Any, due: Vector, length: float
     ) -> process.Sources:
-        """Baseline, own past and A's pull at the chosen events; `due` is the exposure."""
+        """Baseline, own past and contribution of A at some events; `due` is the exposure."""
         nodes = self.events.nodes[chosen]
         at = np.array([np.ones(len(nodes)), self.own[chosen], mutual[chosen]])
         exposures = np.array([np.full(len(A), length), due, A @ due])
@@ -111,15 +112,14 @@ class HawkesInfectivity(Certified):
     where g is a mixture of exponentials with integral 1, so that A[u, v] is the expected number
     of events of u that one event of v triggers directly.
 
-    `fit` has three steps. (1) A pilot, in which every node reacts to its own past and alike
-    to that of all nodes, is fitted by EM. It gives the mixture g and the weights of the next
-    step. (2) The infectivity minimises the least-squares contrast, weighted by the pilot's
+    `fit` has three steps. (1) A pilot, in which every node reacts to its own past and equally
+    to the past of all nodes, is fitted by EM. It gives the mixture g and the weights of the
+    next step. (2) The infectivity minimises the least-squares contrast, weighted by the pilot's
     intensity, plus an l1 norm and a large penalty on negative entries, over a nuclear norm
-    ball: a certified problem (`result_`). Its variable is X = A sqrt(N_v / N_u), N the
-    numbers of events, so that all entries have about the same noise. (3) Entries that are
-    negative within the solver's accuracy are set to zero, and baselines, the diagonal and
-    one factor per row are refined by EM steps on the likelihood, which keep the rank and the
-    zeros of X.
+    ball: a certified problem (`result_`). Its variable is X = A sqrt(N_v / N_u), N the numbers
+    of events, so that all entries have about the same noise. (3) Entries that are negative
+    within the solver's accuracy are set to zero, and baselines, the diagonal and one factor per
+    row are refined by EM steps on the likelihood, which keep the rank and the zeros of X.
 
     Parameters
     ----------
@@ -128,17 +128,16 @@ class HawkesInfectivity(Certified):
     tau : float, None or "auto"
         Bound on the nuclear norm of X; None for no bound.
     decays : float, sequence of float or "auto"
-        Rates w of the exponentials w exp(-w t) that g mixes, per unit of time. "auto"
-        takes up to six in geometric progression, from ten over the length of the period
-        to one over the 5 % quantile of the gaps between events; those with a share
-        below 0.001 are dropped.
+        Rates w of the exponentials w exp(-w t) that g mixes, per unit of time. "auto" uses up
+        to six in geometric progression, from ten over the length of the period to one over the
+        5 % quantile of the gaps between events; those with a share below 0.001 are dropped.
     self_excitation : bool
         Whether self-excitation is free of penalties. A is then a diagonal plus the low-rank
         and sparse matrix, whose rank is `rank_`.
     cv : int
-        Number of pieces of time for "auto". Every piece is left out in turn, and the pair
-        with the largest likelihood on the pieces left out, given their past, is taken. With
-        fewer than 10 events a piece or 5 a node, lam is 2 and tau a quarter of the nuclear
+        Number of intervals of time for "auto". Each is left out in turn, and the pair with the
+        largest likelihood on the intervals left out, given their past, is chosen. With fewer
+        than 10 events per interval or 5 per node, lam is 2 and tau is a quarter of the nuclear
         norm without a bound.
     tol : float
         Accuracy of the certified problem, relative to the largest decrease of its value.
@@ -149,7 +148,7 @@ class HawkesInfectivity(Certified):
     Attributes
     ----------
     infectivity_ : array of shape (nodes, nodes)
-        A; row u, column v: how much v excites u.
+        A; the entry in row u and column v is the effect of v on u.
     baseline_ : array of shape (nodes,)
         Events per unit of time that no event triggered.
     decay_, mixture_ : arrays
@@ -164,11 +163,11 @@ class HawkesInfectivity(Certified):
         The values used; `tau_` is infinite if there is no bound.
     tau_edge_ : {"smallest", "largest"} or None
         The end of the range of radii at which tau lies, if it was searched; None if it lies at
-        neither. The largest radius has no effect, so low rank does not help. The smallest, for
-        lam = 0, means no excitation between nodes; for other lam, a smaller tau may be better.
+        neither. "largest" is a radius without effect: low rank does not help. "smallest" means,
+        for lam = 0, no excitation between nodes; for other lam, a smaller tau may be better.
     {cv_results_}
-        Scores are log-likelihoods on the pieces left out; their mean is per event. Candidates
-        that are clearly worse on the first two pieces are not listed.
+        Scores are log-likelihoods on the intervals left out; their mean is per event.
+        Candidates that are clearly worse on the first two intervals are not listed.
     log_likelihood_ : float
         Per event, on the training period.
     period_ : (float, float)
@@ -201,9 +200,9 @@ class HawkesInfectivity(Certified):
         Parameters
         ----------
         X : array or frame of shape (events, 1 + label columns)
-            The first column is the time. The others say which node the event belongs to:
-            a label (a number or, in a frame, a string), or several that make up one. With
-            no other column, all events belong to one node. Rows may be in any order.
+            The first column is the time. The others identify the node of the event, by one
+            label (a number or, in a frame, a string) or by several that form one. Without other
+            columns, all events belong to one node. Rows may be in any order.
         y : ignored
         period : (float, float), optional
             Start and end of the observation; first and last event if not given.
@@ -218,7 +217,7 @@ class HawkesInfectivity(Certified):
         events, self.nodes_ = process.record(data, None, period)
         few = len(events.times) < max(LEAST * cv, SCARCE * events.count)
         if few or events.count == 1 or (lam is not None and tau is not None):
-            cv = 1  # nothing to choose, or too little to choose by
+            cv = 1  # nothing to choose, or too few events for a choice
         first = self._pilot(events)
         edges = np.quantile(events.times, np.linspace(0.0, 1.0, cv + 1))
         edges[0], edges[-1] = events.start, events.stop
@@ -249,7 +248,7 @@ class HawkesInfectivity(Certified):
     ) -> Iterator[list[Weights]]:
         """Radii to try for each weight in turn, ascending; one candidate if there are few."""
         lams = [lam] if lam is not None else [FEW[0]] if few else LAMS
-        simplest = not few  # every node by itself
+        simplest = not few  # every node separately
         for weight in lams:
             if tau is not None:
                 taus = [tau]
@@ -272,7 +271,7 @@ class HawkesInfectivity(Certified):
         """The candidate of largest likelihood on the pieces of time left out, and its line.
 
         Weights are tried from 0 upwards until two bring no gain. The radii of a weight are
-        searched from the best one of the weight before; of the first weight, both ends are
+        searched from the best one of the previous weight; for the first weight, both ends are
         tried as well, since these are the simplest models.
         """
         events, free = kept.events, self.self_excitation
@@ -373,10 +372,10 @@ class HawkesInfectivity(Certified):
             Events of a later period, or of another record.
         y : ignored
         period : (float, float), optional
-            The period that X covers: by default from the end of the training period, or
-            from the first event where that is earlier, to the last event. A period that
-            begins at the end of training or later has the training events as its past;
-            another has none.
+            The period that X covers: by default from the end of the training period, or from
+            the first event if that is earlier, to the last event. If the period begins at the
+            end of training or later, the training events are its past; otherwise it has no
+            past.
         """
         check_is_fitted(self, "infectivity_")
         data = validate_data(self, X, dtype=None, reset=False)

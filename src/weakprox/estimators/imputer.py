@@ -35,10 +35,11 @@ Vector = np.ndarray[Any, np.dtype[Any]]
 Scaling = Literal["none", "center", "standard"]
 SCALINGS: tuple[Scaling, ...] = ("none", "center", "standard")
 HIDDEN = 0.1  # share of the observed entries that is hidden at a time
-ENOUGH, ROUNDS = 2000, 4  # hidden entries in all, about, and the most times some are hidden
-MEMBERS = 4  # with fewer entries left in a column, its errors have no unit
+# approximate total of hidden entries, and largest number of times that some are hidden
+ENOUGH, ROUNDS = 2000, 4
+MEMBERS = 4  # with fewer entries left in a column, its standard deviation is unknown
 FEWEST = 20  # with fewer observed entries nothing is hidden
-WIDEST = 1000  # columns up to which their covariance is learnt
+WIDEST = 1000  # largest number of columns for which their covariance is learnt
 SHRINKAGES = (0.5, 0.25, 0.12, 0.06, 0.03, 0.015, 0.007, 0.003, 0.001)  # of correlations
 FOLDS = 5  # folds of the hidden entries that judge the weights of models
 FEW = 40  # with fewer hidden entries, no weights are fitted
@@ -50,15 +51,15 @@ RIDGE = 3e-4  # ridge if lam is positive
 GAIN = 1e-3  # relative decrease of the error that a candidate must bring
 ROUGH = 1e-2  # relative accuracy of the fits of the search
 STEADY = 1e-2  # relative accuracy without lam, where nothing is proved
-FULL = 4000  # size up to which all singular values are computed: fewer and surer steps
+FULL = 4000  # size up to which all singular values are computed: fewer and more reliable steps
 AFTER = 4  # times that guesses by columns take which their use needs after the search
-KEPT = 1 << 20  # entries of a table up to which it is kept, filled, for a report
+KEPT = 1 << 20  # largest number of entries of a table that is kept, filled, for a report
 LEAST = 1e-3  # least bound, relative to the largest singular value
 FLOOR = 1e-9  # least multiplier of the bound, relative to the largest value of the answer
 
 
 class Candidate(NamedTuple):
-    """Settings in units that carry over from a part of the entries to all of them.
+    """Settings in units that are valid for a part of the entries and for all of them.
 
     `nuclear` is the weight of the nuclear norm relative to the largest singular value of
     the data. `share` is lam in units of nuclear / (sqrt m + sqrt d): noise of that size in
@@ -82,7 +83,7 @@ class Scale:
 
     @classmethod
     def of(cls, X: Vector, scaling: Scaling) -> Scale:
-        """From the observed entries; empty and constant columns are not scaled."""
+        """Compute the scale of observed entries; empty and constant columns are not scaled."""
         seen = ~np.isnan(X)
         count = np.maximum(seen.sum(axis=0), 1)
         plain = cls(np.zeros(X.shape[1]), np.ones(X.shape[1]))
@@ -118,14 +119,14 @@ class Columns:
     rows: NearestRows | None = None
 
     def near(self, X: Vector, seed: int) -> tuple[Columns, list[Vector]]:
-        """The same with near rows, from a table; and both guesses for that table."""
+        """Add near rows from a table; also return both guesses for that table."""
         filled = self.gaussian.complete(self.scale.apply(X))
         rows = NearestRows.of(filled, ~np.isnan(X), stream(seed, 3))
         found = replace(self, rows=rows)
         return found, found._smoothed(filled)
 
     def guesses(self, X: Vector) -> list[Vector]:
-        """Both guesses for all entries of rows, or the first without near rows."""
+        """Both guesses for all entries of rows, or only the first without near rows."""
         return self._smoothed(self.gaussian.complete(self.scale.apply(X)))
 
     def _smoothed(self, filled: Vector) -> list[Vector]:
@@ -145,8 +146,8 @@ class Scaled:
     def weights(
         self, candidate: Candidate, lam: float | None, tau: float | None
     ) -> tuple[float, NuclearBall | NuclearNorm]:
-        """The weight lam and the spectral term of a candidate, or as given."""
-        weight = candidate.nuclear * self.top or 1.0  # any weight will do for zeros
+        """The weight lam and the spectral term of a candidate, or the given ones."""
+        weight = candidate.nuclear * self.top or 1.0  # any weight suits zeros
         noise = float(np.sum(np.sqrt(self.Z.shape)))
         lam = candidate.share * weight / noise if lam is None else lam
         return lam, NuclearNorm(weight) if tau is None else NuclearBall(tau)
@@ -160,7 +161,7 @@ def largest_value(Z: Vector) -> float:
 
 
 def has_spread(X: Vector) -> Vector:
-    """Which columns have enough entries for a standard deviation, the unit of errors."""
+    """The columns with enough entries for a standard deviation, the unit of errors."""
     seen = ~np.isnan(X)
     low = np.where(seen, X, np.inf).min(axis=0)
     high = np.where(seen, X, -np.inf).max(axis=0)
@@ -170,8 +171,8 @@ def has_spread(X: Vector) -> Vector:
 class HiddenEntries:
     """Data with some of the observed entries hidden.
 
-    Hidden entries of columns that are left without a standard deviation are not scored: in
-    other units than those they could outweigh all others.
+    Hidden entries of columns that are left without a standard deviation are not scored, since
+    in other units they could outweigh all others.
     """
 
     def __init__(self, X: Vector, place: tuple[Vector, Vector], seed: int) -> None:
@@ -192,7 +193,7 @@ class HiddenEntries:
 
     @classmethod
     def several(cls, X: Vector, seed: int) -> list[HiddenEntries]:
-        """Disjoint random tenths of the observed entries: several of a small table."""
+        """Disjoint random tenths of the observed entries; several if the table is small."""
         rows, cols = np.nonzero(~np.isnan(X))
         order = stream(seed, 1).permutation(rows.size)
         size = round(HIDDEN * rows.size)
@@ -201,7 +202,7 @@ class HiddenEntries:
         return [cls(X, (rows[cut], cols[cut]), seed) for cut in cuts]
 
     def scaled(self, scaling: Scaling) -> Scaled:
-        """The data on one scale, made once."""
+        """The data on one scale, computed once."""
         if scaling not in self._scaled:
             self._scaled[scaling] = Scaled(self.left, scaling)
         return self._scaled[scaling]
@@ -229,13 +230,13 @@ def multiplier(Z: Vector, X: LowRank, lam: float, ridge: float) -> float:
     pull = float(np.nansum((Z - dense) * dense))
     pull -= ridge * X.sqnorm + lam * float(np.abs(dense).sum())
     # at least a little, for rows with fewer entries than the rank
-    floor = FLOOR * float(X.s.max(initial=0.0)) or 1.0  # any one will do for zeros
+    floor = FLOOR * float(X.s.max(initial=0.0)) or 1.0  # any value suits zeros
     return max(pull / max(X.nuclear_norm, np.finfo(float).tiny), floor)
 
 
 @dataclass(eq=False, repr=False)
 class SparseLowRankImputer(OneToOneFeatureMixin, TransformerMixin, Certified):
-    r"""Fills missing entries by a matrix that is low rank and sparse, or by simpler models.
+    r"""Imputation of missing entries by a low-rank and sparse matrix, or by simpler models.
 
     Solves, over the observed entries of the data on the scale below,
 
@@ -244,18 +245,18 @@ class SparseLowRankImputer(OneToOneFeatureMixin, TransformerMixin, Certified):
         + \lambda \|X\|_1 + \tfrac{\rho}{2} \|X\|_F^2
         \quad\text{subject to}\quad \|X\|_* \le \tau .
 
-    At automatic settings two other models predict the same hidden entries: conditional means
+    With automatic settings, two other models predict the same hidden entries: conditional means
     under a covariance of the columns, and means over the nearest rows. The answer is the
     combination of the three that predicts best, see `weights_`.
 
     Parameters
     ----------
     lam : float or "auto"
-        Weight of the l1 norm. "auto" hides a tenth of the observed entries (of a small table
-        up to four times) and takes the weight that predicts them best.
+        Weight of the l1 norm. "auto" hides a tenth of the observed entries (up to four times if
+        the table is small) and chooses the weight that predicts them best.
     tau : float or "auto"
-        Bound on the nuclear norm of X. "auto" finds a weight of the nuclear norm by the
-        same hidden entries and takes the norm of its solution.
+        Bound on the nuclear norm of X. "auto" chooses a weight of the nuclear norm by the same
+        hidden entries and uses the norm of its solution.
     ridge : float or "auto"
         :math:`\rho`, positive. It makes the problem strongly convex, which the certificate
         needs if lam is positive. The squared error of an observed entry has the weight 1.
@@ -263,12 +264,12 @@ class SparseLowRankImputer(OneToOneFeatureMixin, TransformerMixin, Certified):
         faster.
     scaling : {"auto", "none", "center", "standard"}
         Preparation of the columns: none, subtract the mean, or also divide by the standard
-        deviation. "auto" takes the one that predicts hidden entries best.
+        deviation. "auto" chooses the one that predicts hidden entries best.
     blend : bool
-        Whether the other models may be used. They are not if lam or tau is given, nor for
+        Whether the other models may be used. They are not used if lam or tau is given, or for
         more than 1000 columns.
     missing_values : float
-        Marks a missing entry, NaN by default.
+        The value that marks a missing entry, NaN by default.
     {tol, max_seconds, random_state, verbose}
 
     Attributes
@@ -276,17 +277,16 @@ class SparseLowRankImputer(OneToOneFeatureMixin, TransformerMixin, Certified):
     lam_, tau_, scaling_
         The values used.
     weights_ : dict
-        What the answer consists of: the weights of "low-rank" (X above), "conditional" and
-        "neighbours". Deviations from the means of columns are multiplied by them and added.
-        All are 0 if means predict best.
+        The weights of "low-rank" (X above), "conditional" and "neighbours" in the answer, which
+        is the weighted sum of their deviations from the column means. All are 0 if means
+        predict best.
     shrinkage_ : float or None
         Share by which correlations of the columns are reduced; None if no covariance was
         learnt.
     hidden_scores_ : dict
         Minus mean squared errors of hidden entries, in standard deviations of the columns:
         of column means ("mean"), of each model, and of their combination ("blend"), whose
-        weights are fitted to other hidden entries than those they are judged by. Empty
-        without a search.
+        weights are fitted and scored on different hidden entries. Empty without a search.
     {cv_results_}
         "param_nuclear" is the weight of the nuclear norm, relative to the largest singular
         value, and "param_share" is lam relative to that weight. Scores are minus mean
@@ -307,10 +307,10 @@ class SparseLowRankImputer(OneToOneFeatureMixin, TransformerMixin, Certified):
     ``weights_["low-rank"]`` is 1 and the other weights are 0. Conditional means solve linear
     equations, to a relative residual of 1e-6. Their covariance, found by EM, is not certified.
 
-    The combination is taken if it predicts hidden entries better than each model alone;
-    otherwise the best model is. With fewer than 40 hidden entries (tables of up to about a
-    hundred), one model or none is: a model that is better than column means by more than one
-    standard error. With fewer than 20 observed entries nothing is hidden, and the low-rank
+    The combination is used if it predicts hidden entries better than each model alone;
+    otherwise the best model is used. With fewer than 40 hidden entries (tables of up to about a
+    hundred), at most one model is used, and only if it is better than column means by more than
+    one standard error. With fewer than 20 observed entries nothing is hidden, and the low-rank
     model is strongly shrunk. If columns are independent, column means are better on such small
     tables.
 
@@ -321,8 +321,8 @@ class SparseLowRankImputer(OneToOneFeatureMixin, TransformerMixin, Certified):
     for at most 2**20 entries; for larger tables, the report shows the solution of the problem
     above, on the scale of the fit.
 
-    The scaling is chosen by errors in standard deviations of the columns, the other
-    settings by errors on that scale: columns may have different units.
+    The scaling is chosen by errors in standard deviations of the columns, since columns may
+    have different units, and the other settings by errors on that scale.
 
     Examples
     --------
@@ -394,7 +394,7 @@ class SparseLowRankImputer(OneToOneFeatureMixin, TransformerMixin, Certified):
         return self
 
     def _learnt_columns(self, X: Vector) -> Columns | None:
-        """The models beside the low-rank one, if the answer has a part of them."""
+        """The models other than the low-rank one, if the answer contains them."""
         if not (self.weights_["conditional"] or self.weights_["neighbours"]):
             return None
         scale, some = Scale.of(X, "standard"), some_rows(X.shape, stream(self._seed, 2))
@@ -406,10 +406,10 @@ class SparseLowRankImputer(OneToOneFeatureMixin, TransformerMixin, Certified):
     def _choose(
         self, X: Vector, lam: float | None, tau: float | None
     ) -> tuple[Candidate, LowRank | None]:
-        """The settings that are not given, by the prediction of hidden entries, and a start.
+        """Choose missing settings by hidden entries; also return a starting point.
 
-        First the scaling and the nuclear weight at lam = 0, then the nuclear weight in
-        smaller steps, then lam, until it no longer helps.
+        First the scaling and the nuclear weight at lam = 0 are chosen, then the nuclear weight
+        in smaller steps, then lam, until it no longer helps.
         """
         self.cv_results_: dict[str, Any] = {}
         self.hidden_scores_: dict[str, float] = {}
@@ -433,7 +433,7 @@ class SparseLowRankImputer(OneToOneFeatureMixin, TransformerMixin, Certified):
         paths: list[Candidate] = []
 
         def loses(tried: Sequence[Candidate]) -> bool:
-            """Whether a scaling tends to a larger error than another one has reached."""
+            """Return True if a scaling tends to a larger error than another one has reached."""
             others = [search.mean(each, 1) for each in paths if each in search.losses]
             return limit([search.mean(each, 1) for each in tried]) > min(others, default=np.inf)
 
@@ -455,7 +455,7 @@ class SparseLowRankImputer(OneToOneFeatureMixin, TransformerMixin, Certified):
         if self.blend and lam is None and tau is None and 1 < X.shape[1] <= WIDEST:
             self._weigh(rounds, best, answers)
         # With more entries the largest singular value of the data grows like their number,
-        # that of the noise like its root.
+        # that of the noise like the square root of it.
         whole = best._replace(nuclear=best.nuclear * float(np.sqrt(1.0 - HIDDEN)))
         return whole, answers[0] if answers and tau is None else None
 
@@ -504,13 +504,13 @@ class SparseLowRankImputer(OneToOneFeatureMixin, TransformerMixin, Certified):
         Returns
         -------
         array of shape (rows, columns)
-            Observed entries as they are, the others predicted.
+            Observed entries unchanged, the others predicted.
         """
         check_is_fitted(self)
         return self._filled(*self._read(X, reset=False))
 
     def _filled(self, given: Vector, X: Vector, low_rank: Vector | None = None) -> Vector:
-        """Rows as they came, with predictions where the same rows have NaN in X.
+        """Return the given rows, with predictions where the same rows have NaN in X.
 
         `low_rank` is the low-rank model of these rows, if it is known.
         """
@@ -536,7 +536,7 @@ class SparseLowRankImputer(OneToOneFeatureMixin, TransformerMixin, Certified):
         Returns
         -------
         array of shape (rows, columns)
-            Observed entries as they are, the others predicted.
+            Observed entries unchanged, the others predicted.
         """
         table: Any = self.fit(X, y, **fit_params).result_.estimate
         if table is None:
@@ -559,7 +559,7 @@ class SparseLowRankImputer(OneToOneFeatureMixin, TransformerMixin, Certified):
         return guess
 
     def _read(self, X: Any, *, reset: bool) -> tuple[Vector, Vector]:
-        """The data as they came, and in double precision with NaN for missing entries."""
+        """The given data, and a copy in double precision with NaN for missing entries."""
         finite = "allow-nan" if _is_nan(self.missing_values) else True
         read: Any = {"dtype": [np.float64, np.float32], "ensure_all_finite": finite}
         X = validate_data(self, X, reset=reset, **read)
@@ -592,7 +592,7 @@ class SparseLowRankImputer(OneToOneFeatureMixin, TransformerMixin, Certified):
     def _fitted(
         self, loss: Completion, lam: float, spectral: NuclearBall | NuclearNorm, **settings: Any
     ) -> Result:
-        """Solve the problem: in factors if there is nothing but the nuclear norm."""
+        """Solve the problem, in factors if the nuclear norm is the only penalty."""
         ridge = self._ridge(lam)
         if ridge == 0.0:
             return self._solve(Problem(loss, None, spectral), **settings)
@@ -602,11 +602,11 @@ class SparseLowRankImputer(OneToOneFeatureMixin, TransformerMixin, Certified):
 
 
 def weighed(guesses: Vector, truth: Vector) -> tuple[list[float], list[float]]:
-    """Weights of models that predict the truth best, and the scores of all choices.
+    """The weights of models that predict the truth best, and the scores of all choices.
 
     The choices are no model, one model, or all with the best nonnegative weights.
-    Weights are judged by parts of the entries that they were not fitted to. Few entries do not
-    determine weights, and a model must then be better than none by one standard error.
+    Weights are scored on entries to which they were not fitted. Few entries do not determine
+    weights; a model must then be better than none by one standard error.
     """
     from scipy.optimize import nnls
 

@@ -1,4 +1,4 @@
-"""Which nodes of a graph are likely to be joined, and the graph without its noise."""
+"""Link prediction and denoising of graphs."""
 
 from __future__ import annotations
 
@@ -35,11 +35,11 @@ from weakprox.solvers.base import Warmth
 from weakprox.spectral import NuclearBall, NuclearNorm
 
 HIDDEN_SHARE = 0.1  # share of the edges that is hidden at a time
-HIDDEN = 1000  # edges to hide in total, about, if that takes no more than ROUNDS
-MOST_HIDDEN = 20_000  # edges to hide at a time, at most
+HIDDEN = 1000  # approximate number of edges to hide in total, if that takes no more than ROUNDS
+MOST_HIDDEN = 20_000  # largest number of edges to hide at a time
 ROUNDS = 3
-FEWEST = 10  # edges, and pairs without one; with fewer of them nothing is hidden
-NON_EDGES = 10_000  # pairs that hidden edges are compared with
+FEWEST = 10  # numbers of edges and of pairs without one, below which nothing is hidden
+NON_EDGES = 10_000  # number of pairs that hidden edges are compared with
 CUTS = 2.0 ** (-np.arange(1, 17) / 4)  # cut-offs for singular values, whose largest is 1
 HIGHEST = 0.9  # largest cut, relative to the largest singular value
 ZEROED = (0.95, 0.9, 0.75, 0.5, 0.25, 0.0)  # quantiles of entries that are tried as lam
@@ -47,18 +47,19 @@ SAMPLE = 20_000  # entries from which such a quantile is estimated
 SMALL = 256  # size up to which N is made dense and all singular values are computed
 FIRST = 128  # vectors of the Krylov space for singular values beyond that size
 MOST, HELD = 256, 1 << 27  # most of these vectors, and most of their entries
-FULL = 1500  # size up to which N is decomposed in full where these vectors do not suffice
+FULL = 1500  # size up to which N is decomposed in full if these vectors do not suffice
 NEAR = 0.5  # relative residuals of singular triplets in the search
 COUNTS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192)  # triplets to refit
-GUARD = 0.25, 8  # triplets more for the whole graph: a share, and a number
-GAIN = 2e-3  # gain in AUC for which more triplets are computed, or more than CHEAP used
+GUARD = 0.25, 8  # additional triplets for the whole graph: share and number
+GAIN = 2e-3  # gain in AUC from which more triplets are computed, or more than CHEAP are used
 CHEAP = 64
-CLEAR = 2.0  # standard errors of a gain by an l1 norm before one is tried, or reverse links
+CLEAR = 2.0  # gain, in standard errors, from which an l1 norm or reverse links are tried
 LATEST = 0.1  # share of the events by which half-lives are compared
 HALF_LIVES = 2.0 ** -np.arange(6)  # candidates, in units of the span of the events
-PATIENCE = 2  # half-lives in a row without a gain after which the search ends
+PATIENCE = 2  # consecutive half-lives without a gain after which the search ends
 REVERSED = (1 / 64, 1 / 32, 1 / 16, 1 / 8, 1 / 4, 1 / 2, 1.0)  # weights of reverse links
-WORTH = 0.01  # gain in AUC that a graph too large for an l1 norm is warned about
+# gain in AUC from which a warning is issued if a graph is too large for an l1 norm
+WORTH = 0.01
 DENSE = 1 << 20  # entries up to which an l1 norm is tried: X becomes dense
 SHOWN = 1 << 24  # entries up to which `denoised_` is computed
 SPLIT = 4000  # size up to which full decompositions are fast enough for a given lam
@@ -68,7 +69,7 @@ ZERO = 1e-3  # entries of X below this share of the largest count as zero
 
 
 class Candidate(NamedTuple):
-    """Settings in units that carry over from one graph to another.
+    """Settings in units that are valid for several graphs.
 
     `nuclear` is the weight of the nuclear norm: at lam = 0 it is subtracted from the
     singular values of N. lam is the quantile `zeroed` of the entries of that answer; None
@@ -86,7 +87,7 @@ class Start(NamedTuple):
 
     V: Vector
     edge: float
-    rank: int  # that was best for it; there are more vectors
+    rank: int  # number of vectors that was best for that graph; there are more vectors
 
 
 class Chosen(NamedTuple):
@@ -144,7 +145,7 @@ class Decomposed:
 
     @property
     def least(self) -> float:
-        """Smallest cut for which the triplets suffice, with some to spare."""
+        """Smallest cut for which the triplets suffice, with a margin."""
         return 0.0 if self.whole else float(self.triplets.s[self.usable])
 
     @property
@@ -155,12 +156,12 @@ class Decomposed:
 
     @property
     def capped(self) -> bool:
-        """Whether the largest number of triplets is reached."""
+        """Return True if the largest number of triplets is reached."""
         large = min(self.N.shape) > FULL
         return self._leading is None or (large and self._leading.space.complete)
 
     def widen(self) -> None:
-        """Double the Krylov space, or decompose N in full after that."""
+        """Double the Krylov space; decompose N in full if it cannot grow further."""
         if self._leading is None:
             return
         if self._leading.space.complete:
@@ -201,7 +202,7 @@ class Decomposed:
         return found
 
     def _cut(self, candidate: Candidate) -> float:
-        """Cut of a candidate, or that of tau, as far as the triplets show it."""
+        """Cut of a candidate, or that of tau, as far as the triplets determine it."""
         s = self.triplets.s
         if self.tau is not None:
             return threshold(s, self.tau)
@@ -218,7 +219,7 @@ class Decomposed:
         return [float(one) for one in found]
 
     def spectral(self, cut: float, tau: float | None) -> NuclearBall | NuclearNorm:
-        """The ball of radius tau, no larger than any matrix needs, or the nuclear weight."""
+        """The ball of radius tau (at most as large as useful), or the nuclear weight."""
         if tau is None:
             return NuclearNorm(cut)
         widest = math.sqrt(min(self.N.shape) * self.N.sqnorm)
@@ -226,7 +227,7 @@ class Decomposed:
 
 
 class Round(NamedTuple):
-    """A graph with some edges hidden, to be found among pairs without an edge."""
+    """A graph with hidden edges, which are to be found among pairs without an edge."""
 
     graph: Graph
     pairs: Vector  # the hidden edges, then the others
@@ -285,10 +286,10 @@ def cut_off(X: LowRank, cut: float) -> LowRank:
 def _best_cut(
     search: Search[Candidate], data: list[Decomposed], cuts: list[float], *, refit: bool
 ) -> tuple[Candidate, Candidate]:
-    """The best cut at lam = 0 without refit values, and the best of all.
+    """The best cut at lam = 0 without refitted values, and the best of all.
 
-    Twice as many triplets are computed as long as the larger half of the known ones improves
-    the AUC. If the best candidate has many, one with fewer that is nearly the best is taken.
+    The number of triplets is doubled as long as the second half of the known ones improves the
+    AUC. If the best candidate has many, one with fewer that is nearly as good is chosen.
     """
     soft, tried, done = [Candidate(cut, 0.0) for cut in cuts], dict[Candidate, float](), 0
     while True:
@@ -321,7 +322,7 @@ def _best_cut(
 
 
 def _fewest(tried: dict[Candidate, float], cheap: float) -> Candidate:
-    """The candidate of least loss; if it has many triplets, the one of fewest that is near it.
+    """The candidate of least loss; if it has many triplets, a near one with the fewest.
 
     Cuts from `cheap` on leave few triplets.
     """
@@ -338,7 +339,7 @@ def _needs_l1(
     known: list[tuple[Vector, Vector]] | None,
     least: float,
 ) -> bool:
-    """Whether hidden edges rank clearly better if entries of X are moved towards zero.
+    """Return True if hidden edges rank clearly better with entries of X moved towards zero.
 
     That is what an l1 norm does to the entries, apart from its effect on singular values. The
     gain in AUC must be `least` or more, compared with known scores if they are given.
@@ -349,7 +350,7 @@ def _needs_l1(
         at, shares = found.at(X, part.pairs), [share for share in ZEROED if share]
         if found.whole:
             lams = found.quantiles(X, shares)
-        else:  # nearly all pairs are such
+        else:  # nearly all pairs have no edge
             lams = np.quantile(np.abs(part.apart(at)[1]), shares).tolist()
         moved = (graphs.shrunk(at, lam) for lam in (0.0, *lams))
         scores = (found.degrees.scores_of(entry, part.pairs) for entry in moved)
@@ -364,7 +365,7 @@ def _needs_l1(
 def _with_reverse(
     parts: list[Round], known: list[tuple[Vector, Vector]]
 ) -> tuple[float, list[tuple[Vector, Vector]]]:
-    """The weight at which reverse links rank hidden edges best, and the scores with it.
+    """The weight with which reverse links rank hidden edges best, and the scores with it.
 
     `known` are the scores without them. The gain in AUC must be clear; otherwise the weight
     is zero.
@@ -383,7 +384,7 @@ def _with_reverse(
 
 
 def _check_no_pairs(X: Any) -> None:
-    """Raise if X is a list of pairs of nodes, which would be read as a graph of two columns."""
+    """Raise if X is a list of pairs of nodes, which would be read as a two-column graph."""
     if not isinstance(X, (list, np.ndarray)) or np.ndim(X) != 2:
         return
     pairs = np.asarray(X)
@@ -403,7 +404,7 @@ def _check_one_order(X: Any) -> None:
 
 
 def _clearly_better(one: Chosen, other: Chosen) -> bool:
-    """Whether the first ranks the same hidden edges clearly better."""
+    """Return True if the first ranks the same hidden edges clearly better."""
     if one.hidden.size == 0 or one.hidden.shape != other.hidden.shape:  # no time
         return False
     placed = [graphs.placements(each.hidden, each.others) for each in (other, one)]
@@ -411,14 +412,14 @@ def _clearly_better(one: Chosen, other: Chosen) -> bool:
 
 
 def _clearly_best(placed: dict[float, Vector], plain: float) -> float:
-    """The option that places hidden edges best, if its gain over the plain one is clear."""
+    """The option that ranks hidden edges best, if its gain over the plain one is clear."""
     best = max(placed, key=lambda option: float(placed[option].mean()))
     gain = placed[best] - placed[plain]
     return best if gain.mean() > CLEAR * gain.std() / math.sqrt(gain.size) else plain
 
 
 def _calibrated(model: LinkPredictor) -> bool:
-    """Whether there are probabilities; True before `fit`, so that its error is raised."""
+    """Return True if there are probabilities, or before `fit`, whose error is then raised."""
     return not hasattr(model, "result_") or model.calibration_ is not None
 
 
@@ -433,35 +434,35 @@ class LinkPredictor(Certified):
         \min_X \tfrac12 \|X - N\|_F^2 + \lambda \|X\|_1
         \quad\text{subject to}\quad \|X\|_* \le \tau
 
-    and takes :math:`f D_r^{1/2} X D_c^{1/2}` as the graph without noise. Communities and
-    hubs make it low rank, and it is sparse because most pairs are far apart. The factor f
-    undoes the shrinkage: it brings X as near to N as possible. In a graph of more than 256
-    nodes at lam = 0, a factor for each singular value may do so (`refit`), if that ranks
-    hidden edges better.
+    and uses :math:`f D_r^{1/2} X D_c^{1/2}` as the graph without noise. It is low-rank because
+    of communities and hubs, and sparse because most pairs are far apart. The factor f undoes
+    the shrinkage: it brings X as near to N as possible. In a graph of more than 256 nodes at
+    lam = 0, each singular value may have its own factor (`refit`), if that ranks hidden edges
+    better.
 
     Parameters
     ----------
     lam : float or "auto"
-        Weight of the l1 norm of X. "auto" hides a tenth of the edges, up to three times,
-        and takes the weight that ranks them best among pairs without an edge, by the area
-        under the ROC curve. It tries quantiles of the entries at lam = 0, if that promises to
+        Weight of the l1 norm of X. "auto" hides a tenth of the edges, up to three times, and
+        chooses the weight that ranks them best among pairs without an edge, by the area under
+        the ROC curve. It tries quantiles of the entries at lam = 0, if that is likely to
         improve the ranking and the graph is small.
     tau : float, None or "auto"
-        Bound on the nuclear norm of X; the largest singular value of N is 1. None is no
-        bound. "auto" finds a weight of the nuclear norm by the same hidden edges and takes
-        the norm of its solution.
+        Bound on the nuclear norm of X; the largest singular value of N is 1. None means no
+        bound. "auto" chooses a weight of the nuclear norm by the same hidden edges and uses the
+        norm of its solution.
     smoothing : float
         The constant a, as a multiple of the mean entry of A. It limits the influence of
         nodes with few edges. Amini et al. use a quarter.
     kind : {"auto", "undirected", "directed", "bipartite"}
         In a bipartite graph rows and columns are different nodes; otherwise they are the
-        same, and the diagonal is ignored. "auto" takes a symmetric matrix for an undirected
-        graph and another square one for a directed graph.
+        same, and the diagonal is ignored. "auto" treats a symmetric matrix as an undirected
+        graph and any other square one as a directed graph.
     half_life : float, None or "auto"
-        For events with times: an event counts 2^(-age / half_life), its age being the time from
-        it to the last event. None counts all events alike. "auto" tries 1, 1/2, ...,
-        1/32 times the span of the earlier nine tenths of the events, until two in a row are no
-        better, and takes the half-life with which the earlier nine tenths of them rank the new
+        For events with times: an event has the weight 2^(-age / half_life), its age being the
+        time from it to the last event. None gives all events the same weight. "auto" tries 1,
+        1/2, ..., 1/32 times the span of the earlier nine tenths of the events, until two in
+        succession are no better. It chooses the half-life with which these events rank the new
         pairs of the last tenth best, if that is clearly better than no decay.
     {tol, max_seconds, random_state, verbose}
 
@@ -471,23 +472,23 @@ class LinkPredictor(Certified):
         The values used; `tau_` is infinite if there is no bound.
     {cv_results_}
         "param_nuclear" is the weight of the nuclear norm, "param_zeroed" the quantile of the
-        entries that is taken as lam (None for a lam that was given), and "param_refit" whether
-        each singular value has a factor of its own. Scores are areas under the ROC curve.
+        entries that is used as lam (None if lam was given), and "param_refit" whether each
+        singular value has its own factor. Scores are areas under the ROC curve.
     adjacency_ : sparse array
         The graph, without the diagonal unless it is bipartite. Weights of events with times
         are sums of `2^(-age / half_life_)`.
     denoised_ : sparse array
         The graph without its noise.
     half_life_ : float
-        The half-life used; infinite if all events count alike, or without times.
+        The half-life used; infinite if all events have the same weight, or without times.
     reverse_weight_ : float
         For directed graphs: the weight that the link (j, i) has in the score of (i, j). It
         is 0 unless reverse links clearly improve the ranking of hidden edges.
     log_counts_ : bool
-        Whether edges count by log(1 + weight). It is tried if the weights are integers, such
-        as numbers of events, or pairs have several events with times, and lam and tau are
-        automatic; and taken if it clearly improves the ranking of hidden edges. Scores and
-        `denoised_` are then on that scale.
+        Whether the weight of an edge is replaced by log(1 + weight). If lam and tau are
+        automatic, this is tried for integer weights, such as numbers of events, and if pairs
+        have several events with times. It is used if it clearly improves the ranking of hidden
+        edges. Scores and `denoised_` are then on that scale.
     calibration_ : object or None
         Probability of an edge as an increasing function of its score; None if there are
         fewer than 10 edges, or fewer than 10 pairs without one.
@@ -500,12 +501,12 @@ class LinkPredictor(Certified):
     from a Krylov space that is doubled as long as they improve the ranking of hidden edges, up
     to 256 vectors (fewer if a basis would have more than 2^27 entries). About half as many
     triplets result. If the last of them still improve the ranking, a graph of up to 1500 nodes
-    is decomposed in full. For larger ones a warning says so: the solution is then that of a
-    larger weight of the nuclear norm, and its certificate holds.
+    is decomposed in full. For a larger graph a warning is issued: the solution is then that of
+    a larger weight of the nuclear norm, for which the certificate is valid.
 
     The l1 norm is tried only if moving entries of X towards zero clearly improves the ranking.
-    It makes X dense, so a graph with more than 2^20 pairs goes without. A warning says so if
-    the area under the ROC curve would gain about 0.01 or more.
+    It makes X dense, so it is not used for a graph with more than 2^20 pairs. A warning is
+    issued if the area under the ROC curve would gain about 0.01 or more.
 
     References
     ----------
@@ -549,8 +550,8 @@ class LinkPredictor(Certified):
         times : array of shape (events,), optional
             Times of the events, as numbers. See `half_life`.
         shape : (int, int), optional
-            Numbers of rows and of columns, for events. By default the largest indices decide,
-            and kind="auto" is a directed graph.
+            Numbers of rows and of columns, for events. By default the largest indices determine
+            them, and kind="auto" means a directed graph.
         """
         lam, tau = or_auto("lam", self.lam, nonnegative), or_auto("tau", self.tau, bound)
         half_life = or_auto("half_life", self.half_life, bound)
@@ -620,7 +621,7 @@ class LinkPredictor(Certified):
                 break
             graph, _ = graphs.read_graph(early.matrix(half_life), events.kind)
             with warnings.catch_warnings():
-                warnings.simplefilter("ignore")  # the final choice warns, if any
+                warnings.simplefilter("ignore")  # only the final choice warns
                 parts = [Round(graph, pairs, len(new))]
                 found = self._choose(graph, prepare, lam, tau, parts=parts)
             if found.hidden.size:
@@ -639,12 +640,12 @@ class LinkPredictor(Certified):
         *,
         parts: list[Round] | None = None,
     ) -> Chosen:
-        """The settings that are not given, and scores of hidden edges and other pairs.
+        """Choose the settings that are not given, with scores of hidden edges and other pairs.
 
         Edges are hidden at random, unless `parts` say which are hidden.
-        By the AUC: first the nuclear weight at lam = 0, where the answer has a closed form;
-        then lam, if entries near zero seem to be noise; then, as lam shrinks too, whether a
-        neighbouring nuclear weight is better.
+        The AUC determines first the nuclear weight at lam = 0, where the answer has a closed
+        form, then lam, if entries near zero seem to be noise, and then whether a neighbouring
+        nuclear weight is better, since lam shrinks too.
         """
         zeroed = 0.5 if lam is None else None
         hiding = rounds(graph, self._seed) if parts is None else parts
@@ -670,7 +671,7 @@ class LinkPredictor(Certified):
             return -float(graphs.placements(*pair).mean()), pair
 
         def scores(candidate: Candidate) -> list[tuple[Vector, Vector]]:
-            """Of hidden edges and other pairs; the search keeps some, and time may be short."""
+            """Scores of hidden edges and other pairs, recomputed if the search dropped them."""
             if candidate not in search.losses:
                 return [(np.zeros(0), np.zeros(0))]
             kept = search.answers.get(candidate)
@@ -723,7 +724,7 @@ class LinkPredictor(Certified):
             return best
         if large:
             text = f"An l1 norm may improve the prediction, but the graph of {m} x {d} nodes "
-            text += f"is too large for it (more than {DENSE} pairs): lam = 0 is taken."
+            text += f"is too large for it (more than {DENSE} pairs): lam = 0 is used."
             warnings.warn(text, UserWarning, stacklevel=5)
             return best
         found = search.best_of([soft._replace(zeroed=option) for option in ZEROED])
@@ -736,7 +737,7 @@ class LinkPredictor(Certified):
             return self._solve(problem, start=data.triplets)
         N: Any = data.N
         settings: dict[str, Any] = {}
-        if min(N.shape) <= SPLIT:  # full decompositions: few steps, and sharper bounds
+        if min(N.shape) <= SPLIT:  # full decompositions: few steps and sharper bounds
             settings["solver"] = DavisYin(first_rank=min(N.shape))
             N = data.dense
         return self._solve(Problem(Denoising(N), L1(lam), spectral), **settings)
@@ -758,7 +759,7 @@ class LinkPredictor(Certified):
         return rough(problem, start, tol=ROUGH, not_low=True, **how).low_rank
 
     def score_pairs(self, pairs: Any) -> Vector:
-        """How likely pairs of nodes are to be joined: the larger, the likelier.
+        """Return scores of pairs of nodes; a larger score means a more likely edge.
 
         The score is the entry of the denoised matrix, in units of the weights of A, plus a
         hundredth of the score by degrees alone, which orders pairs whose entry is zero. In a
@@ -777,7 +778,7 @@ class LinkPredictor(Certified):
         check_is_fitted(self)
         ends = graphs.checked_pairs(pairs, self.adjacency_.shape)
         scores = self._degrees.scores(self._clean, ends)
-        if self.kind_ == "undirected":  # alike up to the accuracy of the answer
+        if self.kind_ == "undirected":  # equal up to the accuracy of the answer
             return 0.5 * (scores + self._degrees.scores(self._clean, ends[:, ::-1]))
         if self.reverse_weight_:
             scores = scores + self.reverse_weight_ * graphs.reverse_links(self.adjacency_, ends)
@@ -785,13 +786,13 @@ class LinkPredictor(Certified):
 
     @available_if(_calibrated)
     def predict_proba(self, pairs: Any) -> Vector:
-        """Probability that pairs of nodes are joined in the graph as it was given.
+        """Return the probability that pairs of nodes are joined in the given graph.
 
         Calibrated on hidden edges and on pairs without an edge: of unseen pairs with the
         probability 0.3, about three in ten are edges. If the graph lacks some edges, the
-        probabilities are too small in proportion. For edges of the training graph they only
-        say how typical these are. This method does not exist if nothing could be hidden, see
-        `calibration_`.
+        probabilities are proportionally too small. For edges of the training graph they only
+        measure how typical these are. This method does not exist if nothing could be hidden,
+        see `calibration_`.
 
         Parameters
         ----------
@@ -809,7 +810,7 @@ class LinkPredictor(Certified):
         return np.stack([1.0 - edge, edge], axis=1)
 
     def recommend(self, node: int, n: int = 10) -> tuple[Vector, Vector]:
-        """Columns that a row is most likely to be joined to, without those it is joined to.
+        """Return the columns most likely to be joined to a row, without those that already are.
 
         Parameters
         ----------

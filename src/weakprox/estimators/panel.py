@@ -61,8 +61,8 @@ class PanelInterval:
     standard_error, low, high : float
         Of the mean effect on the treated.
     p_value : float
-        For placebos, the share of them with an effect at least as large, the fit included;
-        NaN for the jackknife.
+        For placebos, the share with an effect at least as large, counting the fit itself; NaN
+        for the jackknife.
     by_period, by_event_time : arrays of shape (2, k)
         Lower and upper ends for `att_by_period_` and `att_by_event_time_`.
     estimates : array of shape (replicates,)
@@ -105,11 +105,11 @@ class MatrixCompletionPanel(Certified):
     Parameters
     ----------
     lam : float or "auto"
-        Weight of the nuclear norm. "auto" holds out untreated cells and takes the weight
-        that predicts them best, along a path that starts where L = 0. The weight of packages
-        that divide the squared errors by the number n of untreated cells is 2 lam / n.
+        Weight of the nuclear norm. "auto" holds out untreated cells and chooses the weight that
+        predicts them best, along a path that starts at L = 0. In packages that divide the
+        squared errors by the number n of untreated cells, the same weight is 2 lam / n.
     effects : {"both", "unit", "time", "none"}
-        Which effects are added, without a penalty.
+        The effects that are added, without a penalty.
     {cv, one_standard_error}
     {tol, max_seconds, random_state, verbose}
 
@@ -188,7 +188,7 @@ class MatrixCompletionPanel(Certified):
         Parameters
         ----------
         Y : array or frame of shape (units, periods), or long table
-            Outcomes, with periods in order and NaN for what is missing; or a table (pandas,
+            Outcomes, with periods in order and NaN for missing ones; or a table (pandas,
             polars or a dict of arrays) with one row for each unit and period.
         treated : array or frame of shape (units, periods)
             Treated cells: booleans, or 0 and 1.
@@ -240,7 +240,7 @@ class MatrixCompletionPanel(Certified):
         whole = all(bool(part.all()) for part in known)
         self._cells = np.empty(len(data.free) + len(data.affected), dtype=bool)
         for part, rows, columns, treated, values in data.blocks():
-            # cells after adoption that are untreated again belong to neither side
+            # cells that are untreated again after adoption belong to neither group
             used = treated | (columns < until[rows])
             if not whole:
                 used &= known[0][rows] & known[1][columns]
@@ -319,11 +319,11 @@ class MatrixCompletionPanel(Certified):
         Parameters
         ----------
         method : {"auto", "placebo", "jackknife"}
-            "placebo" fits the units that are never treated, and pretends that some of them
-            are treated as the treated ones are; the spread of these effects is the standard
-            error. It needs more such units than treated ones. "jackknife" leaves out one
-            unit, or one group of units, at a time. It needs two treated units. "auto" takes
-            the jackknife from ten treated units on.
+            "placebo" fits the never-treated units, some of which are assigned the treatment
+            times of the treated ones; the spread of these effects is the standard error. It
+            needs more never-treated units than treated ones. "jackknife" leaves out one unit,
+            or one group of units, at a time. It needs two treated units. "auto" uses the
+            jackknife if there are at least ten treated units.
         level : float
             Level of confidence, between 0 and 1.
         replicates : int
@@ -379,7 +379,7 @@ class MatrixCompletionPanel(Certified):
     def _placebos(
         self, treated: Vector, replicates: int, rng: np.random.Generator
     ) -> Iterator[Averages]:
-        """Mean effects where there should be none: of never-treated units."""
+        """Mean effects of placebo treatments on never-treated units."""
         data = self._data
         first = data.adoption()
         never = np.flatnonzero((first == data.shape[1]) & data.comparable()[0])
@@ -418,7 +418,7 @@ class MatrixCompletionPanel(Certified):
             yield self._refitted(gone, data.treated & ~gone, starts)
 
     def _refitted(self, gone: Vector, treated: Vector, starts: Vector) -> Averages:
-        """Mean effects of a fit without some cells, with other treated ones."""
+        """Mean effects of a fit without some cells and with other treated cells."""
         data, places = self._data, self._data.places
         rows, columns, free = places.rows(), places.columns, ~self._data.treated
         loss = self._loss.part(~gone[free])
@@ -459,7 +459,7 @@ class MatrixCompletionPanel(Certified):
 
 
 class Tally:
-    """Sums of effects on cells of treated units, those before adoption included."""
+    """Sums of effects on cells of treated units, including those before adoption."""
 
     def __init__(self, periods: int) -> None:
         self.periods = periods
@@ -485,7 +485,7 @@ class Tally:
 
 
 def _comparable(data: PanelData | WideData) -> tuple[Vector, Vector]:
-    """Which units and which periods have untreated outcomes."""
+    """The units and periods that have untreated outcomes."""
     units, times = data.comparable()
     if units.all() and times.all() and len(data.affected):
         return units, times

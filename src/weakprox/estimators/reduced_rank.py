@@ -34,7 +34,7 @@ NEAR = (2.0**0.5, 2.0**-0.5)  # factors of the best of them that are tried last
 SHARES = (0.01, 0.03, 0.1, 0.3)  # shares of the weight at which all coefficients are zero
 WORTH = 0.5  # standard errors that a model must gain over a simpler one
 ROUGH = 1e-3  # relative accuracy of trials
-FLAT = 1e-12  # spread of a column relative to its size that is rounding
+FLAT = 1e-12  # spread of a column, relative to its size, below which it is rounding error
 TINY = 1e-8  # least share of a residual that belongs to its row
 ROOM = 1.01  # factor for the radius of a ball that should not bind
 
@@ -71,7 +71,7 @@ class Design:
         return float(np.mean(self._spectrum[0])) or 1.0
 
     def ridge(self, weight: float) -> Matrix:
-        """The solution with squares alone; the one of least norm if the weight is zero."""
+        """The solution with squares only; the one of least norm if the weight is zero."""
         values, vectors = self._spectrum
         least = values[-1] * len(values) * np.finfo(float).eps
         total = values + weight
@@ -79,7 +79,7 @@ class Design:
         return np.asarray(vectors @ (inverse[:, None] * (vectors.T @ self.slope)))
 
     def best_ridge(self) -> float:
-        """The weight of squares alone with the least error when single rows are left out."""
+        """The weight of squares with the least leave-one-out error without other penalties."""
         loss, (values, vectors) = self.loss, self._spectrum
         along = loss.centred(vectors) ** 2 / loss.n_terms
         errors, weights = [], self.curvature * RIDGES
@@ -108,17 +108,18 @@ class ReducedRankRegressor(MultiOutputMixin, RegressorMixin, Certified):
     Parameters
     ----------
     lam : float or "auto"
-        :math:`\lambda`, the weight of the nuclear norm. "auto" chooses it by folds, along a
-        path that starts where B = 0. Ridge regression (lam = 0) is a candidate, and remains
-        the answer unless the low rank predicts better.
+        :math:`\lambda`, the weight of the nuclear norm. "auto" chooses it by cross-validation,
+        along a path that starts at B = 0. Ridge regression (lam = 0) is a candidate, and is
+        chosen unless a low rank predicts better.
     ridge : float or "auto"
-        :math:`\rho`. "auto" takes the best one of ridge regression, by leaving out single
-        rows, and tries 0 with a nuclear norm.
+        :math:`\rho`. "auto" uses the best one for ridge regression, by leave-one-out
+        cross-validation, and also tries 0 with a nuclear norm.
     sparsity : {None, "rows", "entries"}
         The penalty R: none, one that removes features, or one that removes single
         coefficients.
     sparsity_weight : float or "auto"
-        :math:`\alpha`, if there is a penalty. "auto" chooses it by folds, after the others.
+        :math:`\alpha`, if there is a penalty. "auto" chooses it by cross-validation, after the
+        others.
     fit_intercept : bool
         Whether there are intercepts.
     scale : bool
@@ -149,7 +150,8 @@ class ReducedRankRegressor(MultiOutputMixin, RegressorMixin, Certified):
     -----
     With lam = 0 the problem that is certified has a bound on the nuclear norm that does not
     change its optimum. A sparse X stays sparse. Fits of one fold share one Gram matrix. With
-    more than 2000 features and fewer rows there is none; ridge regression is not tried then.
+    more than 2000 features and fewer rows, no Gram matrix is formed, and ridge regression is
+    not tried.
 
     Examples
     --------
@@ -258,7 +260,7 @@ class ReducedRankRegressor(MultiOutputMixin, RegressorMixin, Certified):
         ridge: float | None,
         sparsity_weight: float | None,
     ) -> Setting:
-        """The settings that are not given, by folds: ridge, nuclear norm, sparse penalty."""
+        """Choose missing settings by folds: ridge, nuclear norm, sparse penalty."""
         weight = 0.0 if self.sparsity is None else sparsity_weight
         if lam is not None and ridge is not None and weight is not None:
             return Setting(lam, ridge, weight)
@@ -362,7 +364,7 @@ class ReducedRankRegressor(MultiOutputMixin, RegressorMixin, Certified):
         if spectral is None:
             radius, first = self._radius(design, setting)
             start = first if start is None else start
-            if start is not None:  # inside the ball, and a larger one does not bind either
+            if start is not None:  # inside the ball, so that a larger one does not bind either
                 radius = max(radius, ROOM * float(np.linalg.norm(start, "nuc")))
             spectral = NuclearBall(radius)
         return Problem(design.loss, self._penalty(setting), spectral), start
@@ -373,7 +375,7 @@ class ReducedRankRegressor(MultiOutputMixin, RegressorMixin, Certified):
         first = None if loss.gram is None else design.ridge(setting.ridge)
         if first is not None and setting.weight == 0.0:  # the first point is a solution
             return ROOM * float(np.linalg.norm(first, "nuc")) or 1.0, first
-        most, bounds = loss.origin[0], []  # f at zero, which a solution does not exceed,
+        most, bounds = loss.origin[0], []  # f at zero, which f at a solution does not exceed,
         if first is not None:  # or at the first point
             value = loss.value(first, slice(None)) + self._penalty(setting).value(first)
             most = min(most, value)

@@ -1,4 +1,4 @@
-"""Robust principal components: a low-rank matrix plus few outliers, perhaps noise and gaps."""
+"""Robust principal components: a low-rank matrix, outliers, and perhaps noise and gaps."""
 
 from __future__ import annotations
 
@@ -33,22 +33,23 @@ from weakprox.storage.layout import is_torch
 
 Values = np.ndarray[Any, np.dtype[Any]]
 FLOATS = [np.float64, np.float32]
-ROUGH = 1e-2  # accuracy of fits that only serve a choice
+ROUGH = 1e-2  # accuracy of fits that are only used for a choice
 STEPS = 100  # largest number of steps of such a fit
 SAMPLE = 200_000  # cells that show the noise
-PROPOSAL, BISECTIONS = 1.345, 40  # where squared residuals are cut off, and steps to the root
+# threshold of squared residuals, and number of steps of the root search
+PROPOSAL, BISECTIONS = 1.345, 40
 LEVELS = 8  # largest number of fits that estimate the noise
-STEADY = 0.9  # share of the last estimate from which the next one is the answer
+STEADY = 0.9  # ratio to the last estimate from which the next one is accepted
 # Least noise: relative to the spread of the data, and to the step of values on a grid
 LEAST, GRID = 0.01, 1.0 / math.sqrt(12.0)
-FEW = 0.05  # share of different values among all up to which they are on a grid
+FEW = 0.05  # share of distinct values up to which the data count as lying on a grid
 MULTIPLES = tuple(2.0 ** (0.5 * j) for j in range(4, -5, -1))  # multiples of the automatic lam
 FOLDS, HIDDEN = 3, 0.1  # sets of cells that are hidden, and their share
 PATIENCE = 2  # weights without a gain after which the search ends
 SHARES = (0.0, 0.25, 0.5, 0.75, 1.0)  # of the refit, that are compared on hidden cells
 PASSES, SETTLED = 60, 1e-4  # steps of a refit at most, and the relative change at which it ends
 CUT = 3.5  # standard deviations from which a residual is an outlier
-FEWEST = 20  # observed cells from which some are hidden
+FEWEST = 20  # least number of observed cells for hiding some
 
 
 class Candidate(NamedTuple):
@@ -59,7 +60,7 @@ class Candidate(NamedTuple):
 
 @dataclass(eq=False, repr=False)
 class RobustPCA(OneToOneFeatureMixin, TransformerMixin, Certified):
-    r"""A low-rank matrix plus sparse outliers, seen through noise.
+    r"""Decomposition of noisy data into a low-rank matrix and sparse outliers.
 
     Solves, over the observed entries of the data M,
 
@@ -87,9 +88,9 @@ class RobustPCA(OneToOneFeatureMixin, TransformerMixin, Certified):
         "auto" is the usual :math:`1/\sqrt{\max(m, d)}`.
     noise : float or "auto"
         Standard deviation :math:`\sigma` of the noise in the entries of M; 0 if there is
-        none. "auto" takes a robust standard deviation of the residuals of a fit (Huber's
-        second proposal), and repeats the fit with it until it is steady. Not used if lam is
-        a number.
+        none. "auto" computes a robust standard deviation of the residuals of a fit (Huber's
+        second proposal), and repeats the fit with it until it no longer changes. Not used if
+        lam is a number.
     column_weights : array of shape (columns,), "scale" or None
         Factors by which columns are multiplied before the fit, for columns of different
         units; results are in the units of the data. "scale" divides by the robust standard
@@ -110,10 +111,11 @@ class RobustPCA(OneToOneFeatureMixin, TransformerMixin, Certified):
     low_rank_ : array or frame of shape (rows, columns)
         L. Frames keep their labels.
     sparse_ : array or frame of shape (rows, columns)
-        S, which is zero where nothing was observed.
+        S, which is zero at unobserved entries.
     outliers_ : array or frame of bool of shape (rows, columns)
-        Whether an entry is an outlier: its residual m - l is larger than k and than 3.5
-        standard deviations of the noise. S is not zero from k on.
+        Whether an entry is an outlier: the absolute value of its residual m - l is larger than
+        k and than 3.5 standard deviations of the noise. (S is nonzero for all residuals larger
+        than k.)
     components_ : array of shape (rank, columns)
         Right singular vectors of L.
     singular_values_ : array of shape (rank,)
@@ -139,7 +141,7 @@ class RobustPCA(OneToOneFeatureMixin, TransformerMixin, Certified):
     with `column_weights`). The data are not centred: their mean is part of L.
 
     With noise 0, the certificate is that of principal component pursuit, and `result_` that of
-    the last of the problems with a Huber loss by which it was reached.
+    the last problem with a Huber loss in the sequence that leads to it.
 
     See Also
     --------
@@ -200,7 +202,8 @@ class RobustPCA(OneToOneFeatureMixin, TransformerMixin, Certified):
         self._labelled = labeller(X)
         scaled = _Scaled.of(data, self.column_weights)
         check_size("X", scaled.largest, data.shape, float(np.finfo(data.dtype).max))
-        if is_torch(X):  # solved where the data are; all else is done on the host
+        # solved on the device of the data; everything else is computed on the host
+        if is_torch(X):
             scaled = scaled.on(X)
         self.column_weights_ = scaled.weights
         fits = _Fits(self, scaled, ratio, None if rank is None else min(rank, *data.shape))
@@ -313,7 +316,7 @@ class RobustPCA(OneToOneFeatureMixin, TransformerMixin, Certified):
         return search
 
     def transform(self, X: Any) -> Any:
-        """The low-rank part of rows, old or new, without outliers, noise and gaps.
+        """Return the low-rank part of known or new rows, without outliers, noise and gaps.
 
         Parameters
         ----------
@@ -324,7 +327,8 @@ class RobustPCA(OneToOneFeatureMixin, TransformerMixin, Certified):
         -------
         array of the shape of X
             Each row is fitted by the components alone, with the same loss and weights as in
-            `fit`. Rows of the data get their rows of `low_rank_`, to the accuracy of the fit.
+            `fit`. For rows of the data these are the rows of `low_rank_`, to the accuracy of
+            the fit.
         """
         check_is_fitted(self, "result_")
         rows = self._read(X, reset=False)
@@ -350,13 +354,13 @@ class RobustPCA(OneToOneFeatureMixin, TransformerMixin, Certified):
 
     @property
     def outliers_(self) -> Any:
-        """Whether each entry of the data is an outlier."""
+        """True for each entry of the data that is an outlier."""
         check_is_fitted(self, "result_")
         return self._labelled(self._outliers.toarray())
 
     @property
     def certificate_(self) -> Certificate:
-        """How far from the optimum of its own problem the fitted model can be."""
+        """Bound on the distance of the fitted model from the optimum of its problem."""
         check_is_fitted(self, "result_")
         return self.result_.certificate if self._limit is None else self._limit
 
@@ -479,7 +483,7 @@ class _Fits:
         return math.sqrt(math.fsum(squares)) or 1.0
 
     def noise(self) -> tuple[float, LowRank | None]:
-        """The noise level that the residuals of its fit reproduce, and the last fit."""
+        """The noise level that the residuals of its own fit reproduce, and the last fit."""
         rng = np.random.default_rng([self.model._seed, 0])
         places, z = self.data.sample(rng)
         least = _least(z)
@@ -526,7 +530,7 @@ class _Fits:
         return LowRank(L.U, values.astype(L.s.dtype), L.Vt)
 
     def without(self, places: Any) -> _Fits:
-        """These fits with the entries at these places hidden."""
+        """These fits with the entries at these positions hidden."""
         Z = self.data.Z.copy()
         Z[places] = np.nan
         there = None if self.data.there is None else like(Z, self.data.there)
@@ -534,7 +538,7 @@ class _Fits:
         return _Fits(self.model, left, self.given, self.rank)
 
     def outliers(self, L: LowRank, k: float, *, exact: bool) -> tuple[csr_array, csr_array]:
-        """S in the units of the data, and where it is an outlier, found block by block."""
+        """S in the units of the data, and the outliers as booleans, computed block by block."""
         Z, weights, cut = self.data.Z, self.data.weights, max(k, CUT * self.model.noise_)
         left, right = L.U.astype(float) * L.s, L.Vt.astype(float)
         parts = []

@@ -1,4 +1,4 @@
-"""Clusters that are subspaces: each sample is a combination of others of its own kind."""
+"""Subspace clustering: each sample is a combination of others in its subspace."""
 
 from __future__ import annotations
 
@@ -47,11 +47,12 @@ NUCLEAR = (1e-3, 1e-2)  # limits of the automatic weight, which follows the nois
 MOST_CLUSTERS = 20  # largest number that "auto" tries
 NEAR = 0.05  # stabilities that differ by less are about equal
 CLEAR = 0.9  # stability below which another metric is tried, and a warning is issued
-# Cut of the graph of coefficients, relative to that of neighbours, below which it is taken. On
+# Cut of the graph of coefficients, relative to that of neighbours, below which it is used. On
 # the sets of benchmarks/data/cluster_tuning.py it was at most 0.51 where coefficients gave much
 # better clusters.
 CHEAPER = 0.75
-LARGE = 1000  # samples above which the l1 norm is left out where clusters are stable without it
+# number of samples above which the l1 norm is left out if clusters are stable without it
+LARGE = 1000
 
 
 @dataclass(frozen=True)
@@ -65,9 +66,9 @@ class Prepared:
     def of(cls, X: Values) -> Prepared:
         """Scale samples to unit length, centre them, and add a constant coordinate.
 
-        The constant coordinate draws the sum of every sample's coefficients to one, as
+        The constant coordinate pulls the sum of every sample's coefficients towards one, as
         affine subspaces require. Its length is that of the mean, but at most that of the
-        leading direction: a longer one would slow the solver down and change nothing.
+        leading direction: a longer one would slow down the solver without changing the result.
         """
         n = len(X)
         length = np.linalg.norm(X, axis=1, keepdims=True)
@@ -99,7 +100,7 @@ class Prepared:
 
 
 class SelfExpression(Custom):
-    r"""How well samples are combinations of each other, :math:`\tfrac12\|X - XC\|_F^2`.
+    r"""Squared error of samples as combinations of others, :math:`\tfrac12\|X - XC\|_F^2`.
 
     X has the samples as columns, which are the rows of Z here. Quadratic with Hessian
     :math:`X^\top X`, so that values follow from gradients (`origin`).
@@ -157,7 +158,7 @@ def low_rank_solution(Z: Values, nuclear: float, ridge: float) -> LowRank:
 
 @dataclass(frozen=True)
 class Candidate:
-    """A graph, the number of its clusters, and how stable they are."""
+    """A graph, the number of its clusters, and their stability."""
 
     graph: Graph
     count: int
@@ -175,46 +176,47 @@ class SubspaceClustering(ClusterMixin, Certified):
     .. math:: \min_C\ \tfrac12\|X - XC\|_F^2 + \beta_1\|C\|_* + \beta_2\|C\|_1
               + \tfrac{\rho}{2}\|C\|_F^2 ,
 
-    which is convex, and clusters a graph of the samples made from C. The nuclear norm keeps
-    the samples of a subspace connected, the l1 norm separates subspaces, and the squares
-    make the answer unique. The certificate is about this problem.
+    which is convex, and clusters a graph of the samples that is computed from C. The nuclear
+    norm keeps the samples of a subspace connected, the l1 norm separates subspaces, and the
+    squares make the answer unique. The certificate is about this problem.
 
-    First, samples are scaled to unit length and centred, and get one constant coordinate,
+    First, samples are scaled to unit length and centred, and one constant coordinate is added,
     so that coefficients sum to about one: the subspaces may be affine. X is then scaled to
     leading singular value 1, to which the weights below refer.
 
-    The graph is the sum of two. One has the sizes of coefficients,
-    :math:`|C| + |C|^\top`, as in sparse subspace clustering (Elhamifar & Vidal 2013). The
-    other, which counts three times as much, has the cosines between rows of
+    The graph is the sum of two. The affinities of the first are the sizes of coefficients,
+    :math:`|C| + |C|^\top`, as in sparse subspace clustering (Elhamifar & Vidal 2013). Those of
+    the second, which has three times the weight, are the cosines between rows of
     :math:`U\Sigma^{1/2}`, :math:`C = U\Sigma V^\top`, raised to a power, as in low-rank
     representation (Liu et al. 2013). In both, each sample keeps its `n_neighbors` largest
     affinities, divided by the largest. Spectral clustering of the sum gives the labels.
 
     The graph of nearest neighbours is simpler and is tried first. The graph of C is clustered
-    only if its normalised cut, the mean share of a cluster's affinities that lead out of it, is
-    less than 0.75 times that of neighbours, with as many affinities kept in both. Without an
-    l1 norm C has a closed form. The cut of its graph decides whether the problem is solved at
-    all, unless `nuclear`, `lam` or `zero_diagonal` is given. With more than 1000 samples, the
-    l1 norm is left out (`lam_` is 0) if the clusters have a stability of 0.95 without it.
+    only if its normalised cut (the mean share of a cluster's affinities that connect it with
+    other clusters) is less than 0.75 times that of neighbours, with as many affinities kept in
+    both. Without an l1 norm C has a closed form. The cut of that graph determines whether the
+    problem is solved at all, unless `nuclear`, `lam` or `zero_diagonal` is given. With more
+    than 1000 samples, the l1 norm is left out (`lam_` is 0) if the clusters have a stability of
+    0.95 without it.
 
-    The stability of a clustering is the agreement (adjusted Rand index) of the
-    clusterings of random subsamples of the graph with that of the whole graph: twelve, and up
-    to 48 if no number of clusters is clearly best.
-    Neighbours are those by distance. If their clusters have a stability below 0.9, and those
-    of neighbours by direction one that is higher by 0.05, the latter are clustered.
+    The stability of a clustering is the agreement (adjusted Rand index) of the clusterings of
+    random subsamples of the graph with that of the whole graph. There are twelve subsamples,
+    and up to 48 if no number of clusters is clearly best. Neighbours are found by Euclidean
+    distance. If their clusters have a stability below 0.9, and neighbours by direction give a
+    stability higher by at least 0.05, the latter are used.
 
     "auto" estimates the noise in X from its median singular value (Gavish & Donoho 2014)
-    and takes the weights at which pure noise of that size is removed: its largest squared
+    and uses the weights at which pure noise of that size is removed: its largest squared
     singular value for `nuclear`, limited to 0.001 to 0.01, and sqrt(2 log n) standard
     deviations of its product with a sample for `lam`.
 
     Parameters
     ----------
     n_clusters : int or "auto"
-        Number of clusters. "auto" takes the one from 2 to 20 with the largest sum of its
-        stability, a tenth of its logarithm, and a tenth of the relative gap of the
-        eigenvalues of the Laplacian after it. Give the number if you know it: see the figures
-        in the manual. A warning asks for the number if the stability is less than 0.9.
+        Number of clusters. "auto" chooses the one from 2 to 20 with the largest sum of its
+        stability, a tenth of its logarithm, and a tenth of the relative gap of the eigenvalues
+        of the Laplacian after it. Give the number if you know it: see the figures in the
+        manual. If the stability is less than 0.9, a warning is issued.
     nuclear : float or "auto"
         Weight of the nuclear norm, positive.
     lam : float or "auto"
@@ -232,10 +234,10 @@ class SubspaceClustering(ClusterMixin, Certified):
         there are samples in a cluster on average), or the one that is cut more cheaply, as
         above.
     power : float
-        Power of the cosines. Larger powers separate clusters that are near each other.
+        Power of the cosines. Larger powers separate neighbouring clusters.
     tol : float
-        Accuracy of C, relative to the value; proved by `certificate_`. Clusters need no
-        high accuracy.
+        Accuracy of C, relative to the value; proved by `certificate_`. Clustering does not need
+        a high accuracy.
     {max_seconds, random_state, verbose}
 
     Attributes
@@ -245,13 +247,13 @@ class SubspaceClustering(ClusterMixin, Certified):
     n_clusters_ : int
         Their number.
     stability_ : float
-        Agreement of clusterings of subsamples with `labels_`'s graph; NaN with fewer than 12
-        samples, with as many clusters as a subsample has samples (four fifths of all), or if
-        there was no time.
+        Agreement of clusterings of subsamples with that of the graph of `labels_`; NaN with
+        fewer than 12 samples, with as many clusters as a subsample has samples (four fifths of
+        all), or if there was no time.
     graph_ : {"coefficients", "neighbors"}
         The graph that was clustered.
     metric_ : {"euclidean", "cosine"} or None
-        Whether neighbours are those by distance or by direction; None for coefficients.
+        Metric of the neighbours: distance or direction; None for coefficients.
     n_neighbors_ : int
         Affinities kept per sample in the graph that was clustered.
     affinity_matrix_ : array of shape (n_samples, n_samples)
@@ -271,7 +273,7 @@ class SubspaceClustering(ClusterMixin, Certified):
     2000 samples take one to three seconds on one core, and up to 15 if the problem is solved: C
     has n_samples squared entries.
 
-    The graph of C compares samples by direction alone. For round clouds k-means is simpler,
+    The graph of C compares samples by direction only. For round clouds k-means is simpler,
     faster and about as good.
 
     Examples
@@ -370,7 +372,7 @@ class SubspaceClustering(ClusterMixin, Certified):
         return own if self._cheaper(own, near, size) else near
 
     def _by_neighbors(self, X: Values, Z: Values, count: int | None) -> Candidate:
-        """Neighbours by distance, or by direction if only these are stable."""
+        """Neighbours by distance, or by direction if only the latter are stable."""
         near = self._candidate(Neighbors.of(X), len(X), count, metric="euclidean")
         if near.stability < CLEAR:
             turned = self._candidate(Neighbors.of(Z), len(X), count, metric="cosine")
@@ -379,7 +381,7 @@ class SubspaceClustering(ClusterMixin, Certified):
         return near
 
     def _by_coefficients(self, Z: Values, count: int | None) -> Candidate:
-        """Solve the problem; the graph of its solution."""
+        """Solve the problem; return the graph of its solution."""
         weights = (self.nuclear_, self.lam_, self.ridge)
         result = self._solve(self_expression(Z, *weights, zero_diagonal=self.zero_diagonal))
         self.result_ = replace(result, checkpoint=None)  # many matrices of the size of C
@@ -417,9 +419,9 @@ class SubspaceClustering(ClusterMixin, Certified):
         return Candidate(graph, count, math.nan, metric)
 
     def _cheaper(self, one: Candidate, near: Candidate, size: int) -> bool:
-        """Whether the clusters of a graph are cut at much less cost than those of neighbours.
+        """Return True if the normalised cut of a graph is much less than that of neighbours.
 
-        Each sample has as many affinities in both graphs: with more of them, more are cut.
+        Each sample has as many affinities in both graphs, since with more of them more are cut.
         """
         kept = near.graph.kept(size, one.count)
         cuts = []

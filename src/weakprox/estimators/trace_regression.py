@@ -37,15 +37,15 @@ LAMS = (0.0, 1e-2, 3e-2, 1e-1, 3e-1)  # tried weights, relative to the largest u
 TAUS = (0.1, 0.2, 0.4, 0.7, 1.0)  # tried radii, relative to the ridge solution's norm
 RIDGE = 5e-3  # least weight of squares, relative to the mean curvature
 RIDGES = RIDGE * 2.0 ** np.arange(1, 13)  # larger weights that a plain ridge regression tries
-# The same for classes. Separable ones would need no squares, but such runs take very long.
+# The same for classes. Separable ones would need no squares, but such runs would be slow.
 CLASS_LAMS, CLASS_TAUS = (0.0, 0.03, 0.1), (0.1, 0.25, 0.5, 1.0)
 CLASS_RIDGES = 2.0 ** np.arange(-11, 6, 2)  # relative to the curvature
 LESS = 0.1  # factor of a smaller weight that is tried as well
 CLASS_FOLDS = 5
-MOST = 2000  # rows or columns up to which it does
+MOST = 2000  # largest number of rows or columns for which it is tried
 LOOSE = 30.0  # factor by which the solves of the search are less accurate
 TINY = 1e-12
-READ: Any = {"accept_sparse": "csr", "dtype": np.float64}  # how X is read
+READ: Any = {"accept_sparse": "csr", "dtype": np.float64}  # forms of X
 Matrix: TypeAlias = np.ndarray[Any, np.dtype[np.float64]]
 Grid: TypeAlias = tuple[Sequence[float] | None, Sequence[float] | None]  # weights and radii
 
@@ -117,13 +117,14 @@ class Design:
         return [least, float(self.curvature * RIDGES[int(np.argmin(errors))])]
 
     def ridge_solution(self, weight: float) -> Matrix | None:
-        """Coefficients of a plain ridge regression; None if it takes long."""
+        """Coefficients of a plain ridge regression; None if it would take long."""
         n, size = self.A.shape
         if min(n, size) > MOST or not weight:
             return None
         A = self.A.toarray() if issparse(self.A) else self.A
         values, Q = decompositions.eigh(A @ A.T if n < size else A.T @ A)
-        seen = values > len(values) * np.finfo(float).eps * values[-1]  # others are rounding
+        # others are rounding errors
+        seen = values > len(values) * np.finfo(float).eps * values[-1]
         inverse = np.where(seen, 1.0 / (np.maximum(values, 0.0) + 2 * n * weight), 0.0)
         if n < size:
             return np.asarray(A.T @ (Q @ (inverse * (Q.T @ self.b))))
@@ -153,7 +154,7 @@ class Design:
 
 @dataclass(frozen=True)
 class Classes(Design):
-    """Measurements and classes 0 and 1; the loss has the intercept."""
+    """Measurements and classes 0 and 1; the loss contains the intercept."""
 
     with_intercept: bool = False
     lams = CLASS_LAMS
@@ -206,10 +207,10 @@ class Classes(Design):
         return float(np.max(np.abs(self._at_zero[1])))
 
     def ridges(self, deadline: Deadline) -> list[float]:
-        """Weights of squares to try: that of a plain ridge logistic regression, and less.
+        """Weights of squares to try: that of plain ridge logistic regression, and smaller ones.
 
-        Weights are compared on the folds that are done before the deadline. If not even one
-        is, there is only the least weight.
+        Weights are compared on the folds that are completed before the deadline. If there are
+        none, only the least weight is returned.
         """
         weights = self.curvature * CLASS_RIDGES
         least, fewest = RIDGE * self.curvature, int(np.bincount(self.b.astype(int)).min())
@@ -344,7 +345,7 @@ class _TraceModel(Certified, ABC):
 
     @abstractmethod
     def _given(self) -> Grid:
-        """Weights and radii to try, checked; None for those of the data."""
+        """Weights and radii to try, checked; None for those chosen from the data."""
 
     def _choose(
         self,
@@ -354,10 +355,10 @@ class _TraceModel(Certified, ABC):
         lams: Sequence[float] | None,
         taus: Sequence[float] | None,
     ) -> Setting:
-        """The candidate of least error on the folds, or the only one.
+        """The candidate of least error on the folds, or the only candidate.
 
-        Weights and radii that were given are all tried, and so are all automatic ones if the
-        simplest of the good ones is wanted. Otherwise a path through them is.
+        All combinations of given weights and radii are tried, and all automatic ones for the
+        one-standard-error rule. Otherwise only those on a path are tried.
         """
         whole = lams is not None or taus is not None or self._simplest
         self._share = 0.0
@@ -439,7 +440,7 @@ class _TraceModel(Certified, ABC):
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class _Regression(RegressorMixin, _TraceModel):
-    """Trace models of numbers."""
+    """Trace models for numeric responses."""
 
     debias: Refit = False
 
@@ -482,22 +483,22 @@ class TraceRegression(_Regression):
         weight of a plain ridge regression (by generalised cross-validation; not if both
         sides of the design exceed 2000).
     shape : (int, int), optional
-        Shape of B, if the A_i are rows of m d numbers (in C order). Without it B is one
-        column: an elastic net, whose nuclear norm is the Euclidean norm.
+        Shape of B, if the A_i are rows of m d numbers (in C order). Without it B is one column:
+        an elastic net, whose nuclear norm is the Euclidean norm.
     fit_intercept : bool
-        Whether there is a c.
+        Whether to include the intercept c.
     cv : int, splitter or iterable
         Folds for "auto", as in scikit-learn. The candidates are 0 and 0.01 to 0.3 times the
         weight at which B is zero for lam, and 0.1 to 1 times the nuclear norm of the solution
         with lam2 alone for tau. If lam and tau are automatic, one path with warm starts goes
         through them: tau at lam = 0, lam at the best tau, tau at the best lam. Otherwise all
-        of them are tried. Those with the smallest mean squared error are taken, and only
-        their solution is proved.
+        of them are tried. Those with the smallest mean squared error are chosen, and only their
+        solution is certified.
     debias : {False, "auto"}
         Whether to undo the shrinkage of B. "auto" also compares, for every candidate, mixtures
         of B and its refit: the singular vectors of B with the values that fit the data best.
         The mixture with the least error on the folds is used if it gains more than half a
-        standard error. The certificate is that of B.
+        standard error. The certificate refers to B.
     tol : float
         Accuracy of the certified problem, relative to the loss at zero.
     {max_seconds, random_state, verbose}
@@ -509,7 +510,7 @@ class TraceRegression(_Regression):
     coef_ : array of shape (m, d)
         B, or its mixture with a refit, see `debias`.
     refit_ : float
-        The share of the refit in it.
+        The share of the refit in `coef_`.
     sparse_coef_ : csr_array or None
         B with exact zeros, and therefore not exactly low-rank; ``result_.sparse`` has
         its value and certificate. None if lam is 0 or nothing is proved.
@@ -546,16 +547,17 @@ class TraceRegression(_Regression):
 
 @dataclass(eq=False, repr=False)
 class TraceRegressionCV(_Regression):
-    """`TraceRegression` whose weight and radius are chosen from a grid by folds.
+    """`TraceRegression` with weight and radius chosen from a grid by cross-validation.
 
     Parameters
     ----------
     lams : "auto" or sequence of float
         Weights to try; by default those of `TraceRegression`. All combinations with `taus` are
         tried, unless both are automatic and `one_standard_error` is False: then the path of
-        `TraceRegression` is taken.
+        `TraceRegression` is used.
     taus : "auto" or sequence of float
-        Bounds on the nuclear norm to try, infinity for none; by default likewise.
+        Bounds on the nuclear norm to try, infinity for none; by default those of
+        `TraceRegression`.
     one_standard_error : bool
         Whether to take the simplest model (smallest tau, then largest lam) that is worse
         than the best by at most one standard error of their difference.
@@ -631,12 +633,13 @@ class TraceClassifier(ClassifierMixin, _TraceModel):
         Shape of B, if the A_i are rows of m d numbers (in C order). Without it B is one
         column.
     fit_intercept : bool
-        Whether there is a c.
+        Whether to include the intercept c.
     cv : int, splitter or iterable
         Folds for "auto", stratified if a number is given. It tries 0, 0.03 and 0.1 times the
         weight at which B is zero for lam, and 0.1 to 1 times the nuclear norm of the solution
-        with lam2 alone for tau, along a path as in `TraceRegression`, and takes those with the
-        smallest log-loss. The solution with lam2 alone is a plain ridge logistic regression.
+        with lam2 alone for tau, along a path as in `TraceRegression`, and chooses those with
+        the smallest log-loss. The solution with lam2 alone is a plain ridge logistic
+        regression.
     tol : float
         Accuracy of the certified problem, relative to the loss at zero.
     {max_seconds, random_state, verbose}
@@ -648,7 +651,7 @@ class TraceClassifier(ClassifierMixin, _TraceModel):
     coef_ : array of shape (m, d)
         B.
     sparse_coef_ : csr_array or None
-        The same with exact zeros; None if lam is 0 or nothing is proved.
+        B with exact zeros; None if lam is 0 or nothing is proved.
     intercept_ : float
         c.
     lam_, lam2_, tau_ : float
@@ -659,7 +662,7 @@ class TraceClassifier(ClassifierMixin, _TraceModel):
 
     See Also
     --------
-    TraceRegression : For numbers.
+    TraceRegression : For numeric responses.
     weakprox.losses.Logistic : The loss.
 
     Examples
@@ -712,7 +715,7 @@ class TraceClassifier(ClassifierMixin, _TraceModel):
         return self.classes_[second.astype(int)]
 
     def _numbers(self, y: Any) -> Any:
-        """0 and 1 for the two classes, which are stored."""
+        """The classes as 0 and 1; their labels are stored."""
         check_classification_targets(y)
         kind = type_of_target(y, input_name="y", raise_unknown=True)
         self.classes_, numbers = np.unique(y, return_inverse=True)
@@ -740,7 +743,7 @@ def _lists(lam: Any, tau: Any) -> Grid:
 
 
 def _walk(search: Search[Setting], settings: Sequence[Setting]) -> None:
-    """Try candidates on a path through the grid, from answer to answer.
+    """Try candidates on a path through the grid, each from the previous answer.
 
     For each weight of squares, the path follows the radii at the first weight of sizes, which
     is 0, and then the weights of sizes at the best radius. It ends with the radii at the best

@@ -1,6 +1,6 @@
 """The paper's central claim: weak or exact prox, with variance reduction or without.
 
-Four arms share parameters, epochs and accuracy, and differ in one thing each. On the
+Four arms have the same parameters, epochs and accuracy, and differ in one respect each. On the
 instances of Figures 1 and 2 samples cancel, so that variance reduction draws nothing
 inside an epoch. In Example 3 (sensing with an elastic net) they do not; it is run with
 little and with much noise in the measurements. The claim: without variance reduction more
@@ -85,7 +85,7 @@ class Arm(SVRGCG):
     variance_reduction: bool = True
 
     def __post_init__(self) -> None:
-        """Keep the arm: unlike `SVRGCG`, it has no deprecated settings."""
+        """Keep the class: unlike `SVRGCG`, it has no deprecated settings."""
 
     def check(self, problem: Problem) -> None:
         one_of("oracle", self.oracle, ("weak", "exact"))
@@ -212,7 +212,7 @@ def _mean(runs: list[Record]) -> Record:
 
 
 def _verdicts(rows: list[Record]) -> list[Record]:
-    """Return the ratios that each half of the claim is about."""
+    """Return the ratios to which each half of the claim refers."""
     at: dict[tuple[str, float], Record] = {}
     for row in rows:
         at.setdefault((row["instance"], row["accuracy"]), {})[row["arm"]] = row

@@ -21,14 +21,14 @@ ORDER = ("table1", "figure1", "figure2", "table2", "ablation", "epochs")
 class Experiment:
     """One table or figure, of the paper or beyond it.
 
-    `jobs(quick, seed)` lists the parameters of all jobs. A job may carry a number "cost":
-    costly jobs are started first. `work(job)` does one job, in another process; it must be a
-    function at the top of a module. `summarise(jobs, results)` makes the JSON of the
+    `jobs(quick, seed)` lists the parameters of all jobs. A job may have a number "cost":
+    expensive jobs are started first. `work(job)` runs one job, in another process; it must be a
+    function at the top level of a module. `summarise(jobs, results)` returns the JSON of the
     experiment; both lists are in the order of `jobs`.
     """
 
     name: str  # short, as on the command line
-    title: str  # one line for people
+    title: str  # one line for the reader
     jobs: Callable[[bool, int], list[Job]]
     work: Callable[[Job], Record]
     summarise: Callable[[list[Job], list[Record]], Record]

@@ -32,7 +32,7 @@ from weakprox.spectral import NuclearBall
 D, LAM, NOISE = 300, 2.0, 5.0
 OURS, LOW_RANK = "SVRGCG", "SVRGCG, low-rank point"
 METHODS = (OURS, "SCG", "SCGS", "SCGS convex", "STORC", "HCGM", "SHCGM")
-COPIES = 10**6  # names the stream that draws finite sums
+COPIES = 10**6  # name of the random stream of finite sums
 FINITE = ("STORC", "HCGM")  # need full gradients
 
 

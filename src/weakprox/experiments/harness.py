@@ -46,32 +46,32 @@ def run(
     Parameters
     ----------
     names : sequence of str or Experiment
-        Names out of `experiments.ALL`, or experiments of your own.
+        Names from `experiments.ALL`, or experiments of your own.
     quick : bool
         Fewer and smaller jobs. They are too few for conclusions, which are None in the
         summary.
     seed : int
-        Fixes every random choice.
+        Seed of all random choices.
     processes : int, optional
         Worker processes, each with one BLAS thread; by default one per CPU this process
         may use. With 1 all jobs run in this process.
     cache : Path, optional
-        Directory for finished jobs. A run that was stopped continues from there; results
-        of other code are never used.
+        Directory for finished jobs. An interrupted run continues from there; results of other
+        code are never used.
     fresh : bool
-        Run every job again, whatever the cache holds.
+        Run every job again, regardless of the cache.
     progress : bool or "auto"
         A progress display on stderr; "auto" shows it on a terminal only.
 
     Returns
     -------
     dict
-        The summary of each experiment, by name; JSON can hold it. Its "made" says by
-        which version, from which seed and whether quickly.
+        The summary of each experiment, by name; JSON can hold it. Its entry "made" gives the
+        version, the seed and whether the run was quick.
     """
     unknown = [name for name in names if isinstance(name, str) and name not in ALL]
     if unknown:
-        raise InputError("names", ", ".join(unknown), f"names out of {', '.join(ALL)}")
+        raise InputError("names", ", ".join(unknown), f"names from {', '.join(ALL)}")
     experiments = [ALL[name] if isinstance(name, str) else name for name in names]
     if len({experiment.name for experiment in experiments}) < len(experiments):
         raise InputError("names", [e.name for e in experiments], "every name once")
@@ -182,7 +182,7 @@ def _digest(value: Any) -> str:
 
 @memoised
 def _machine() -> str:
-    """Return a digest of what seconds and last digits depend on."""
+    """Return a digest of the properties of the machine that affect seconds and last digits."""
     parts = [platform.node(), platform.machine(), platform.python_version()]
     return _digest([*parts, *(version(name) for name in ("numpy", "scipy"))])[:16]
 

@@ -55,9 +55,9 @@ def table1_signal(
     """Sparse y (entries 0 with probability 0.9, else U{1..10}) and the noisy yy'.
 
     A draw y = 0, which has no relative error, is drawn again. The paper writes
-    N ~ N(0, I_n). Read as a matrix, N has n^2 independent N(0, 1) entries. Read to the
-    letter it is a vector, and N + N' has entries N_i + N_j (what array languages make of a
-    column plus a row): noise of the same variance per entry, but of rank two.
+    N ~ N(0, I_n). Read as a matrix, N has n^2 independent N(0, 1) entries. Taken literally it
+    is a vector, and N + N' has entries N_i + N_j (what array languages make of a column plus a
+    row): noise of the same variance per entry, but of rank two.
     """
     y = np.zeros(n)
     while not y.any():
@@ -72,8 +72,8 @@ class NoisyCopies(Denoising):
     The loss uses only the mean and the scatter of a batch of k samples. They are
     independent, with the distributions of M + noise N / sqrt(k) and of noise^2 times a
     chi-square, and are drawn from these. Methods that need a million samples can thus be
-    measured. Experiments replace the time this took (`seconds_drawing`) by the time that
-    drawing single samples would take (`seconds_per_sample`).
+    measured. Experiments replace the measured time (`seconds_drawing`) by the time that drawing
+    single samples would take (`seconds_per_sample`).
     """
 
     def __init__(self, M: Matrix, noise: float) -> None:
@@ -135,7 +135,7 @@ class Optimum:
 
     @property
     def gap(self) -> float:
-        """The value is at most this far above the optimum."""
+        """Upper bound on the distance of the value from the optimum."""
         return max(0.0, self.value - self.lower_bound)
 
 

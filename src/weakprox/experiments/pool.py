@@ -82,7 +82,7 @@ class Worker:
     def give(self, numbered: tuple[int, Task] | None) -> None:
         self.task = numbered
         if numbered is not None:
-            with suppress(OSError):  # a dead worker shows when its answer is taken
+            with suppress(OSError):  # a dead worker is detected when its answer is read
                 self.pipe.send(numbered[1])
 
     def take(self) -> tuple[int, Record]:
@@ -101,7 +101,7 @@ class Worker:
         return place, result
 
     def end(self) -> None:
-        """Stop the process, whatever it is doing."""
+        """Stop the process, even during a job."""
         self.pipe.close()
         self.process.terminate()
         self.process.join()
@@ -109,7 +109,7 @@ class Worker:
 
 
 def _serve(pipe: Connection[Any, Any]) -> None:
-    """Take tasks and answer them until the pipe closes; the parent handles Ctrl-C."""
+    """Receive and answer tasks until the pipe closes; the parent handles Ctrl-C."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     threading.Thread(target=_leave_with_parent, daemon=True).start()
     with suppress(EOFError, OSError):

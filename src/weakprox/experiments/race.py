@@ -37,7 +37,7 @@ class Watch:
     unbilled: Callable[[], float] = lambda: 0.0  # seconds spent on drawing means
     reached: dict[str, dict[float, Record]] = field(default_factory=lambda: {"X": {}, "V": {}})
     curve: list[tuple[float, ...]] = field(default_factory=list)
-    epochs: int = 0  # begun so far, or phases of a method that has those
+    epochs: int = 0  # number started so far, or phases of a method that has them
 
     def __call__(self, look: Look) -> bool:
         """Record the look; return True once X has the last accuracy."""

@@ -1,11 +1,11 @@
 """Table 1: what the l1 norm adds to low rank when a sparse rank-one matrix is estimated.
 
 M = yy' + noise is denoised by its best rank-one approximation, by projection on
-{X PSD, tr X <= tau}, and by the l1 problem on that set. The paper leaves open tau, lam,
-what counts as zero, and how N ~ N(0, I_n) is meant. Every choice is explicit here, and the
-summary shows what each of them changes: the stated protocol, every variant, and what comes
-closest to the paper. Means over draws are heavy-tailed (a y with one or two small entries
-dominates), so medians and standard errors stand beside them.
+{X PSD, tr X <= tau}, and by the l1 problem on that set. The paper does not specify tau, lam,
+the tolerance for zeros, and the meaning of N ~ N(0, I_n). Every choice is explicit here, and
+the summary shows the effect of each: the stated protocol, every variant, and the choices that
+come closest to the paper. Means over draws are heavy-tailed (a y with one or two small entries
+dominates), so medians and standard errors are given as well.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ METHODS = ("low_rank", "projection", "low_rank_sparse")
 LAMS = (0.5, 1.0, 1.5, 2.0, 2.5, 3.0, 4.0)  # lam / c
 # Rules for the trace bound, as multiples of |y|^2 = tr(yy'); "tr M" is max(1, tr M).
 TAUS = {"|y|^2": 1.0, "0.9 |y|^2": 0.9, "tr M": math.nan}
-# What counts as nonzero: |x| above a number, or above a share of the largest entry.
+# Tolerances for nonzeros: |x| above a number, or above a share of the largest entry.
 NNZ_TOLERANCES = {
     "0.001": (1e-3, False),
     "0.5": (0.5, False),
     "0.001 of the largest": (1e-3, True),
     "0.01 of the largest": (1e-2, True),
 }
-# Eigenvalues above this count.
+# Eigenvalues above this count towards the rank.
 RANK_TOLERANCES = {"0.001 |y|^2": 1e-3, "0.01 |y|^2": 1e-2, "1e-06 |y|^2": 1e-6}
 ORACLE = "best error of each draw"
 HEADLINE = {  # the choices behind the main rows

@@ -75,7 +75,7 @@ def work(job: Job) -> Record:
     h, penalty = NuclearBall(tau), L1(LAM)
     targets = [a * size for a in job["accuracies"]]
     mu = MU if job["mu"] == "fixed" else targets[-1] / (LAM * D**2)
-    if job["method"] in FINITE:  # the finite sum is its own problem, with its own optimum
+    if job["method"] in FINITE:  # the finite sum is a separate problem, with its own optimum
         loss: Denoising = FiniteCopies(M, NOISE, TERMS, np.random.default_rng([*seeds, COPIES]))
         M = loss.everything().mean
     else:

@@ -68,7 +68,7 @@ class ThinSVD:
 
 
 def wants_full(shape: tuple[int, int], rank: int, warm: bool) -> bool:
-    """Whether a full decomposition is the cheaper way to compute `rank` triplets."""
+    """Return True if a full decomposition is the cheaper way to compute `rank` triplets."""
     narrow = FULL_BELOW if warm else FULL_BELOW_COLD
     return min(shape) <= narrow or rank >= FULL_SHARE * min(shape)
 
@@ -261,7 +261,7 @@ def thin_eigh(
         top = V[:, :rank]
         if n <= MEASURED:
             residuals = xp.linalg.vector_norm(A @ top - top * w[:rank], axis=0)
-        else:  # their bound: a product with all vectors would take a third of the time
+        else:  # a bound on them: a product with all vectors would take a third of the time
             error = decompositions.eigh_error(n) * eps_of(w) * float(xp.max(xp.abs(w)))
             residuals = xp.zeros_like(w[:rank]) + error
         after = float(w[rank]) if rank < n else -np.inf
@@ -297,7 +297,7 @@ def thin_eigh(
         K = xp.concat([K, fresh], axis=1)
         AK = xp.concat([AK, ops.times(fresh)], axis=1)
     if strict and worst > 5 * limit and ops.is_dense and n <= FULL_BELOW:
-        # restarting a space that could hold everything loses more than it saves
+        # restarting a space that could contain everything loses more than it saves
         return thin_eigh(A, rank, full=True)
     if strict and worst > 5 * limit:
         raise DecompositionError(

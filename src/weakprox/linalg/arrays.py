@@ -1,6 +1,6 @@
 """Helpers for arrays of any namespace (NumPy, torch, ...).
 
-Mathematics elsewhere is written against the array API standard. This module holds what the
+Mathematics elsewhere is written against the array API standard. This module contains what the
 standard lacks: moving numbers to a device, sums in float64, products with narrow blocks, and
 passes over blocks of rows. An inner step is limited by memory traffic, so passes work in place
 on blocks that stay in cache. Arrays in files are read block by block, and their pages released.
@@ -52,7 +52,7 @@ def namespace(x: Array) -> Any:
 
 
 def is_array(x: object) -> bool:
-    """Whether x is an array of a supported namespace."""
+    """Return True if x is an array of a supported namespace."""
     return bool(compat.is_array_api_obj(x))
 
 
@@ -62,18 +62,18 @@ def device_of(x: Array) -> Any:
 
 
 def is_numpy(x: Array) -> bool:
-    """Whether x is a NumPy array."""
+    """Return True if x is a NumPy array."""
     return isinstance(x, np.ndarray)
 
 
 def is_floating(x: Array) -> bool:
-    """Whether the entries are real floating-point numbers."""
+    """Return True if the entries are real floating-point numbers."""
     xp = namespace(x)
     return bool(xp.isdtype(x.dtype, "real floating"))
 
 
 def is_real(x: Array) -> bool:
-    """Whether the entries are real numbers that LAPACK supports: floats of 32 or 64 bits.
+    """True if the entries are real numbers that LAPACK supports: floats of 32 or 64 bits.
 
     Integers and booleans also count, since they are converted to such floats.
     """
@@ -83,7 +83,7 @@ def is_real(x: Array) -> bool:
 
 
 def on_cpu(x: Array) -> bool:
-    """Whether the entries are in host memory."""
+    """Return True if the entries are in host memory."""
     return is_numpy(x) or str(device_of(x)).startswith("cpu")
 
 
@@ -240,7 +240,7 @@ def norm(X: Array) -> float:
 
 
 def all_finite(X: Array) -> bool:
-    """Whether no entry is NaN or infinite (row blocks, so no second copy)."""
+    """Return True if no entry is NaN or infinite (row blocks, so no second copy)."""
     xp = namespace(X)
     flat = X.ndim < 2
     return all(bool(xp.all(xp.isfinite(X if flat else X[rows]))) for rows in row_blocks(X))
@@ -287,7 +287,7 @@ def squares_of(*blocks: Array) -> Any:
 
 
 def alongside(small: Array, Y: Array) -> Array:
-    """A small matrix, on the device of Y: it may be there already, or on the host."""
+    """A small matrix, moved to the device of Y if necessary."""
     return like(small, Y) if is_numpy(small) else small
 
 
@@ -319,12 +319,12 @@ def _releasing(blocks: list[slice], mapped: list[Any]) -> Iterator[slice]:
 
 
 def _maybe_mapped(x: Any) -> bool:
-    """Whether x may be a view of a memory map; a quick test that is mostly False."""
+    """Return True if x may be a view of a memory map; a quick test that is mostly False."""
     return not isinstance(x, np.ndarray) or x.base is not None
 
 
 def in_file(x: Any) -> bool:
-    """Whether the entries are stored in a file; quick for arrays that own their memory."""
+    """True if the entries are stored in a file; quick for arrays that own their memory."""
     return _maybe_mapped(x) and on_disk(x)
 
 

@@ -1,4 +1,4 @@
-"""Upper bounds on singular values that a truncated decomposition does not show.
+"""Upper bounds on singular values that a truncated decomposition does not compute.
 
 Ritz values bound singular values from below, so they cannot be used directly in a lower bound
 on an optimum. Let e be at least the norm of A deflated on both sides, and R the residual of
@@ -42,7 +42,8 @@ FAILURE = 1e-12
 SHARP, CLOSE, SHARP_RESIDUAL = 1e-9, 0.95, 1e-7
 SHARP_SWEEPS, SHARP_SHARE, SHARP_POWERS = 20, 0.1, 40
 THOROUGH = 2000  # size up to which a full decomposition is faster than a sharp bound
-BELOW = 0.9875  # of the value that a bound must reach: where Chebyshev polynomials grow
+# share of the value that a bound must reach, from which Chebyshev polynomials grow
+BELOW = 0.9875
 GROWING = 4  # steps over which the growth of vectors is measured
 LARGEST = 1e12  # length of a vector at which a bound cannot become much smaller
 TINY = 1e-280
@@ -112,7 +113,7 @@ def least_bound(logs: float, growth: float, q: int, powers: int) -> float:
 
 
 def log_exceeded(vectors: int) -> float:
-    """Logarithm of what the longest of some standard normal numbers exceeds almost surely."""
+    """Logarithm of a bound that the largest of some normal numbers almost surely exceeds."""
     return math.log(FAILURE ** (1.0 / vectors) * math.sqrt(math.pi / 2))
 
 
@@ -135,10 +136,10 @@ def chebyshev_bound(
     share `below` of `enough`; s should not be much larger than a. Also return these vectors:
     if the bound is not small enough, they show the directions in which E is large.
 
-    As `power_bound`, with the Chebyshev polynomial T_q instead of a power. It stays below one
-    for singular values up to a and grows much faster beyond, so that few products show that
-    s is not much larger than a. Stop as soon as the bound is below `enough`. With `hopeful`,
-    also stop as soon as the vectors grow so fast that it will never be.
+    The method is that of `power_bound`, with the Chebyshev polynomial T_q instead of a power.
+    It stays below one for singular values up to a and grows much faster beyond, so that few
+    products show that s is not much larger than a. Stop as soon as the bound is below `enough`.
+    With `hopeful`, also stop as soon as the vectors grow so fast that it will never be.
     """
     xp = namespace(V)
     W = gaussian(rng, (int(V.shape[0]), vectors), V)
@@ -296,7 +297,7 @@ def _sharp_bound(ops: Products, A: Any, rng: np.random.Generator) -> float:
     """Upper bound obtained by deflating every triplet with a value close to the largest."""
 
     def settled(s: Vector, residuals: Vector, after: float) -> bool:
-        """Whether all values close to the largest have been found and are accurate."""
+        """Return True if all values close to the largest have been found and are accurate."""
         close = s >= CLOSE * s[0]
         return bool(not close[-1] and residuals[close].max() <= SHARP_RESIDUAL * s[0])
 

@@ -5,7 +5,7 @@ first and slower ones only after a failure. For singular values these are ``gesd
 and the eigenvectors of the Gram matrix, refined by Jacobi rotations. For symmetric matrices
 they are ``syevd``, ``syevr``, ``syev`` and Jacobi rotations. The result of any of them has an
 error of at most `svd_error` or `eigh_error` units of rounding of the largest value. A matrix
-that holds NaN or infinity, or on which all routines fail, raises `DecompositionError`.
+that contains NaN or infinity, or on which all routines fail, raises `DecompositionError`.
 
 Success is checked from the values alone, without a pass over the matrix. Arrays of other
 namespaces stay on their device as long as their own routines succeed. Otherwise they are
@@ -183,7 +183,7 @@ def lowest_eigenpairs(A: Matrix, count: int) -> tuple[Matrix, Matrix]:
 def small_eigh(A: Array) -> tuple[Array, Array]:
     """`eigh` of a matrix in float64, with little overhead for a few rows on the host.
 
-    Large matrices go to NumPy: a direct call to LAPACK would block other threads.
+    Large matrices are passed to NumPy, since a direct call to LAPACK would block other threads.
     """
     if len(A) > SMALL or not isinstance(A, np.ndarray):
         return eigh(A)
@@ -238,8 +238,8 @@ def small_inverse(root: Array) -> Array:
 def orthonormaliser(G: Array, least: float = DEPENDENT) -> Array | None:
     """The matrix that orthonormalises columns with Gram matrix G; None if they are dependent.
 
-    That is, if a column has less than the share `least` of its length left after its projection
-    on those before it is subtracted.
+    This is the case if less than the share `least` of a column's length is left after its
+    projection on the previous ones is subtracted.
     """
     scale = G.diagonal().clip(TINY) ** -0.5
     root = small_cholesky(G * scale * scale[:, None])
@@ -404,7 +404,7 @@ def _back(part: Matrix, A: Array) -> Array:
 
 
 def _fine(values: Array) -> bool:
-    """Whether a decomposition has succeeded: some routines fail without raising."""
+    """Return True if a decomposition has succeeded; some routines fail without raising."""
     return math.isfinite(float(values.sum()))
 
 
@@ -418,10 +418,10 @@ def _refusal(A: Array, what: str) -> DecompositionError:
     shape = " x ".join(str(int(n)) for n in A.shape)
     if not all_finite(A):
         return DecompositionError(
-            f"{what} of a {shape} matrix that holds NaN or infinite entries do not exist; "
-            "wanted a matrix of finite numbers."
+            f"{what} of a {shape} matrix that contains NaN or infinite entries do not exist; "
+            f"wanted a matrix of finite numbers."
         )
     return DecompositionError(
-        f"{what} of a {shape} matrix were found by none of LAPACK's routines nor by Jacobi "
-        "rotations."
+        f"{what} of a {shape} matrix were found neither by LAPACK's routines nor by Jacobi "
+        f"rotations."
     )

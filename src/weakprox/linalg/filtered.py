@@ -1,4 +1,4 @@
-"""Chebyshev filters: singular vectors made more accurate by products alone.
+"""Chebyshev filters, which improve singular vectors by products only.
 
 T_q(2 C'C / a^2 - I) does not amplify directions with singular values below a. It amplifies the
 others, the more the larger their values are. A block of approximate singular vectors becomes
@@ -44,7 +44,7 @@ def ritz(ops: Products, V: Tile, *, quick: bool = False) -> LowRank:
 
     With `quick`, from Gram matrices, in less than half of the time. The triplets are then less
     accurate by the condition numbers of V, after scaling, and of the triplets. If these are
-    large, the slower way is taken.
+    large, the slower method is used.
     """
     found = _from_grams(ops, V) if quick else None
     if found is not None:

@@ -36,9 +36,9 @@ Active = Callable[[Vector], int]  # number of leading values that a proximal ste
 DIGITS_LEFT = 1e5  # kept squares are at least this many roundings of the largest
 SINGLE = float(np.finfo(np.float32).eps)
 SINGLE_LEFT = 1e3  # the same in single precision
-SINGLE_ERROR = 16  # roundings by which its eigenvectors may miss
+SINGLE_ERROR = 16  # error of its eigenvectors, in units of rounding
 ROUGH = 900  # columns from which single precision is faster
-LOST = 0.05  # share of all values that squaring may lose if nothing is cut off
+LOST = 0.05  # share of all values that squaring may lose if no value is truncated
 ROWS = 512  # rows multiplied at once
 
 
@@ -55,7 +55,7 @@ def gram_svd(
     """The triplets that `active` counts, at most `most`; None if squaring is unsafe.
 
     `width(values)` is the number of columns of the basis. If the cut-off, `level` of the
-    values, is zero, all columns are returned, as `_whole` describes.
+    values, is zero, all columns are returned, as described in `_whole`.
 
     All computation is in float64. The squares of the singular values (before rounding to the
     dtype of A) have an error of at most `square_error`, which bounds based on them take into

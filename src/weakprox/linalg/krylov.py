@@ -1,7 +1,7 @@
 """A Krylov space of a symmetric matrix that is extended block by block.
 
 Leading eigenpairs of a large matrix come from such a space (Golub & Underwood 1977). Methods
-that restart it, as ARPACK does, start from scratch if more eigenpairs are wanted. Here the
+that restart it, such as ARPACK, start from scratch if more eigenpairs are required. Here the
 whole basis is kept, so that a search can extend the space. All products with the basis are
 products of blocks, which run at the speed of BLAS 3.
 """
@@ -19,7 +19,7 @@ from weakprox.linalg._thin_svd import tall_qr
 
 Block = np.ndarray[Any, np.dtype[np.float64]]
 
-WEAK = 1e-10  # share of the norm below which a direction is rounding
+WEAK = 1e-10  # share of the norm below which a direction is a rounding error
 SMALL = 1e-2  # share of the norm from which one round of orthogonalisation is enough
 
 
@@ -61,7 +61,7 @@ class KrylovSpace:
 
     @property
     def complete(self) -> bool:
-        """Whether the largest number of vectors is reached."""
+        """Return True if the largest number of vectors is reached."""
         return self.width >= self.most
 
     def extend(self, width: int) -> None:
@@ -89,7 +89,8 @@ class KrylovSpace:
     def _orthogonalised(self, W: Block, last: int) -> Block:
         """Subtract from W its part in the span of the basis, in place; return its coefficients.
 
-        A second time if little is left, so that the basis stays orthonormal nearly to rounding.
+        This is repeated if little is left, so that the basis stays orthonormal nearly to
+        rounding.
         """
         Q = self._Q[:, :last]
         coefficients: Block = Q.T @ W
@@ -102,9 +103,9 @@ class KrylovSpace:
         return coefficients
 
     def _continued(self, W: Block, least: float, last: int) -> tuple[Block, Block]:
-        """The next block Q and Q'W, where W has few directions: others are random.
+        """The next block Q and Q'W, with random directions in addition to the few of W.
 
-        The space is then invariant in part, and random directions lead out of it.
+        The space is then partly invariant, and random directions lead out of it.
         """
         Q, sizes, _ = decompositions.svd(W)
         weak = sizes <= least

@@ -148,7 +148,7 @@ class LowRank:
 class Projection(LowRank):
     """A point with the singular vectors of a matrix Z, whose singular values are `sizes`.
 
-    That is, Z V = U diag(sizes), so U can be recomputed from Z and V.
+    Then Z V = U diag(sizes), so U can be recomputed from Z and V.
     """
 
     sizes: Array

@@ -46,7 +46,7 @@ class Products:
 
     @property
     def is_dense(self) -> bool:
-        """Whether the entries themselves are available."""
+        """True if the entries themselves are available."""
         return arrays.is_array(self.source)
 
 

@@ -90,7 +90,8 @@ def _level(s: Array, tau: float) -> float:
     Relative to the maximum, the sums stay of order tau. For huge entries, "sum - tau" would
     lose tau entirely.
     """
-    if isinstance(s, np.ndarray):  # as spectra are; the general code is slower on small ones
+    # descending, as spectra are; the general code is slower on small ones
+    if isinstance(s, np.ndarray):
         ordered = np.sort(s - s.max())[::-1]
         levels = (np.cumsum(ordered) - tau) / np.arange(1, s.shape[0] + 1, dtype=s.dtype)
         return float(levels[max(1, int(np.count_nonzero(ordered > levels))) - 1])
@@ -115,7 +116,7 @@ def rounded_inside(p: Any, tau: float, ref: Array) -> Array:
 
 
 def rounded_on_host(p: Any, tau: float, ref: Array) -> np.ndarray[Any, Any]:
-    """As `rounded_inside`, as a NumPy array: transfers to a device would take longer."""
+    """Like `rounded_inside`, but as a NumPy array, since transfers to a device take longer."""
     kind = np.float32 if ref.dtype.itemsize == 4 else np.float64
     exact = np.asarray(p, dtype=float)
     values: np.ndarray[Any, Any] = exact.astype(kind)

@@ -12,7 +12,7 @@ from weakprox.linalg import decompositions
 from weakprox.linalg.decompositions import Matrix
 
 SHIFT = 1e-2  # times the largest diagonal entry: the matrix itself may be singular
-EXTRA, STEPS = 20, 8  # further columns of the block, and its solves
+EXTRA, STEPS = 20, 8  # extra columns of the block, and number of solves
 
 
 def lowest_eigenpairs(A: Any, count: int, *, null: int = 0) -> tuple[Matrix, Matrix]:
@@ -21,7 +21,7 @@ def lowest_eigenpairs(A: Any, count: int, *, null: int = 0) -> tuple[Matrix, Mat
     Block inverse iteration with one sparse factorisation. A block finds repeated eigenvalues,
     which a single Krylov sequence may miss. `null` is a bound on the number of eigenvalues
     that are zero, if known: the block is made wide enough for all of them. The pairs are
-    accurate enough to cluster with, not to rounding.
+    accurate enough for clustering, not to rounding.
     """
     n = A.shape[0]
     shift = SHIFT * float(A.diagonal().max(initial=0.0)) or 1.0

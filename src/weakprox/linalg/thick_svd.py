@@ -35,19 +35,19 @@ from weakprox.linalg.gram_svd import DIGITS_LEFT, Active, upright
 from weakprox.linalg.lowrank import LowRank
 from weakprox.linalg.threads import all_threads
 
-SMALLEST = 400  # size from which a block pays (benchmarks/thin_svd.py)
+SMALLEST = 400  # size from which a block is faster (benchmarks/thin_svd.py)
 # Shares of all columns from which a full decomposition is as fast: on a CPU by the same
 # benchmark, and on an H200, where eigenvectors take longer relative to products.
 LARGEST, ON_DEVICE = 0.42, 0.6
-SPARE = 0.4  # columns beyond the rank, as a share of it, if no more is known
+SPARE = 0.4  # columns beyond the rank, as a share of it, if nothing else is known
 # Values of a block, as shares of the cut-off: the block is to reach down to the first, and is
 # accepted if a tenth of it is below the second. With 0.85 for the first many proofs fail.
 DEEP, ACCEPTED, TENTH = 0.75, 0.9, 10
 INDEPENDENT = 1e-6  # least pivot of unit columns that two rounds make orthonormal
 SKEW = 1e-11  # loss of orthogonality of vectors that come from squares
-# On devices, columns cost little and failed proofs much: factor for a narrow block. On an H200,
-# d = 8,000, .97 of the radius: .99, .16 and .18 s with factors 1, 2 and 4 at rank 1, and .53,
-# .46 and .38 s at rank 10.
+# On devices, columns are cheap and failed proofs expensive: factor for a narrow block. On an
+# H200, d = 8,000, .97 of the radius: .99, .16 and .18 s with factors 1, 2 and 4 at rank 1, and
+# .53, .46 and .38 s at rank 10.
 SPACIOUS = 4
 FRESH = 32  # one column in so many is random, for directions that the others lack
 
@@ -60,7 +60,8 @@ def thick_width(kept: int) -> int:
 def columns_for(s: Vector, cut: float) -> int:
     """Width of a block for a matrix with about these values, of which those above `cut` count.
 
-    Some columns more than values that it is to show, since the last ones are inaccurate.
+    The block has some more columns than values to be computed, since the last ones are
+    inaccurate.
     """
     shown = max(1, int((s >= DEEP * cut).sum()))
     return shown + max(OVERSAMPLE, shown // 7)
@@ -116,9 +117,9 @@ def thick_eigh(
     rng: np.random.Generator,
     powers: int = 1,
 ) -> ThinEigh | None:
-    """The largest eigenpairs of a symmetric matrix, as `thick_svd`.
+    """The largest eigenpairs of a symmetric matrix, like `thick_svd`.
 
-    Power steps do not separate both ends of a spectrum, so the block holds both.
+    Power steps do not separate both ends of a spectrum, so the block contains both.
     """
     if start is None or min(A.shape) < SMALLEST:
         return None
@@ -160,7 +161,7 @@ class _Block:
     B: Array
     W: Array
     values: Vector
-    kept: int  # values that count
+    kept: int  # values above the cut-off
     wanted: int  # columns for the next block, as far as this one has them
     following: int  # width of the next block
     passes: int
@@ -204,7 +205,7 @@ def _block(
             return None  # squaring has lost these values
         cut = level(ordered)
         if not cut > 0.0:
-            return None  # nothing is cut off
+            return None  # no value is truncated
         if sizes[-1 - width // TENTH] <= ACCEPTED * cut or kept == most:
             break
         Q, width = Y @ W, 2 * width if kept == width else width + width // 2

@@ -61,11 +61,11 @@ def _set(counts: dict[str, int]) -> None:
 
 
 def _may_enter(kind: Kind) -> bool:
-    """Whether this kind may enter: the kinds alternate while both are waiting."""
+    """Return True if this kind may enter; the kinds alternate while both are waiting."""
     if _runs == 0:
         return WAITING[OTHER[kind]] == 0 or _kind != kind
     if max(_before.values(), default=1) == 1:
-        return True  # both kinds are the same
+        return True  # both kinds are equal
     return _kind == kind and WAITING[OTHER[kind]] == 0
 
 

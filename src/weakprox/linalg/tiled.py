@@ -1,4 +1,4 @@
-"""Matrices that are read one block of rows at a time and never held whole.
+"""Matrices that are read one block of rows at a time and never stored as a whole.
 
 A sparse or low-rank matrix, a zarr array or a function that computes rows on demand can
 replace an array in a pass, since a pass reads `C[rows]` and discards it.
@@ -18,7 +18,7 @@ from weakprox.linalg.lowrank import LowRank
 
 Tile = np.ndarray[Any, np.dtype[Any]]
 
-READ = 1 << 14  # entries up to which all are read for the size of the largest
+READ = 1 << 14  # number of entries up to which all are read to find the largest
 
 
 class Tiled(ABC):
@@ -36,7 +36,7 @@ class Tiled(ABC):
 
     @abstractmethod
     def check_finite(self) -> bool:
-        """Whether no entry is NaN or infinite."""
+        """Return True if no entry is NaN or infinite."""
 
     @property
     @abstractmethod
@@ -229,7 +229,7 @@ class RowsOnDemand(Tiled):
         return tile.astype(self.dtype, copy=False)
 
     def check_finite(self) -> bool:
-        """Whether all entries are finite; takes one pass."""
+        """Return True if all entries are finite; takes one pass."""
         return all(bool(np.isfinite(self[rows]).all()) for rows in row_blocks(self))
 
     @property
@@ -261,7 +261,7 @@ def as_tiled(M: Any) -> Tiled | None:
 
 
 def is_chunked(M: Any) -> bool:
-    """Whether this is a zarr array (zarr need not be installed)."""
+    """Return True for a zarr array (zarr need not be installed)."""
     return type(M).__module__.partition(".")[0] == "zarr" and hasattr(M, "chunks")
 
 
@@ -272,7 +272,7 @@ def _csr(name: str, S: Any) -> Any:
     if 0 in S.shape:
         raise ShapeError(name, f"shape {S.shape}", "2 axes, none of them empty")
     found = csr_array(S)
-    if not found.has_canonical_format:  # entries given twice count with their sum
+    if not found.has_canonical_format:  # repeated entries are summed
         found = found.copy()
         found.sum_duplicates()
     return found

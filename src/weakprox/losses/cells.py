@@ -3,7 +3,7 @@
     G(X) = sum over cells of  w_ij l(m_ij, x_ij)
 
 Cells are visited in blocks of rows that stay in cache. X, the dual point q = -w l'(m, x) and
-the target X + q/L of a proximal step exist for one block at a time only.
+the target X + q/L of a proximal step are formed for one block at a time.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class Sums(NamedTuple):
     square: float  # sum of q^2 / w
 
     def dual(self, t: float) -> float:
-        """The dual function at t q: exact for squared and Huber losses, else a guess."""
+        """The dual function at t q, exact for squared and Huber losses, otherwise estimated."""
         return t * (self.value + self.along + 0.5 * self.square) - 0.5 * t * t * self.square
 
     def best(self, slope: float) -> float:
@@ -82,7 +82,7 @@ class Cells:
 
     @property
     def residual(self) -> bool:
-        """Whether the loss depends on the residual m - x only, and starts as its square."""
+        """True if the loss depends on the residual m - x only, and is quadratic near zero."""
         return isinstance(self.loss, (Squared, Huber))
 
     def squared(self) -> Cells:
@@ -135,7 +135,7 @@ class Cells:
     def stepped(self, X: LowRank, block: Array, steep: float) -> tuple[Array, Array, Sums]:
         """Return T B, T' T B and the sums at X, for the target T = X + q/steep and a block B.
 
-        One pass over the matrix. Sums are quick ones, which no proof uses.
+        One pass over the matrix. Sums are computed with less precision; no proof uses them.
         """
         kernels = self._kernels()
         if kernels is not None:
@@ -155,7 +155,7 @@ class Cells:
         return Z, W, _added(found)
 
     def _kernels(self) -> Any:
-        """The compiled pass, if it serves these cells and is worth loading; None otherwise."""
+        """The compiled pass, or None if it does not support these cells or is not faster."""
         M = self.M
         plain = self.residual and self.weights is None and is_numpy(M)
         if not plain or math.prod(self.shape) < compiling.COMPILED_FROM or in_file(M):

@@ -38,7 +38,7 @@ from weakprox.resources.memory import as_bytes, limited, room, shown_bytes
 
 INTERCEPTS: tuple[Intercepts, ...] = ("none", "rows", "columns", "both")
 SETTLED = 1e-11  # distance of intercepts from the best ones at which G has its tangent
-EXPANDED = 1 << 28  # entries of X up to which zeros are listed, or entries counted
+EXPANDED = 1 << 28  # size of X up to which zeros are listed, or entries counted
 
 
 class Completion:
@@ -156,12 +156,13 @@ class Completion:
     def of_mask(cls, mask: Any, values: Any, intercepts: Intercepts = "none") -> Completion:
         """Squared errors of the True entries of an array of booleans.
 
-        It takes less memory than lists of their positions, if they are a quarter at least.
+        It takes less memory than lists of positions if at least a quarter of the entries are
+        True.
 
         Parameters
         ----------
         mask : array of bool of the shape of X
-            Which entries are observed. It is not copied.
+            The observed entries. It is not copied.
         values : array of shape (n,)
             Observed values, by rows. Those in float64 are not copied.
         intercepts : {"none", "rows", "columns", "both"}
@@ -190,7 +191,7 @@ class Completion:
         return 1.0 / self.n_terms if self.reduction == "mean" else 1.0
 
     def _observe(self, found: Positions, scaling: Any) -> None:
-        """Put the observations together, and compute the constants of their loss."""
+        """Collect the observations, and compute the constants of their loss."""
         left, right = self._scalings(scaling, found)
         weights = self._per_entry if self._weights is None else self._weights
         effects = self.intercepts, self.intercept_ridge
@@ -212,7 +213,7 @@ class Completion:
         smallest = smallest if places == math.prod(self.shape) else 0.0
         bend = self.loss.smoothness
         self._scale = float(self.n_terms)
-        # if curvature is unbounded, that of counts near their mean: a size, not a bound
+        # if the curvature is unbounded, its size for counts near their mean, which is no bound
         self.smoothness = largest * (max(1.0, self.size) if bend is None else bend)
         self.term_smoothness = self._scale * self.smoothness
         if bend is not None:  # a term has one observation, an entry perhaps several
@@ -259,7 +260,7 @@ class Completion:
         data = self.observed()
         P, needed = data.pattern, IN_MEMORY * self.n_terms
         if needed > room():
-            given = f"{self.n_terms} of them in blocks, which the other terms cannot use"
+            given = f"{self.n_terms} of them in blocks, which the other terms do not support"
             wanted = f"no penalty, NuclearNorm or NuclearBall, or {shown_bytes(needed)} of room"
             raise InputError("values", given, wanted)
         found = pattern(np.asarray(P.rows), np.array(P.columns), self.shape)[0]
@@ -274,7 +275,7 @@ class Completion:
         return other
 
     def observed(self) -> Observed:
-        """The observations, as solvers in factors and proofs need them."""
+        """The observations, in the form for proofs and for solvers that keep X in factors."""
         if self._observed is None:
             far = self._far
             assert far is not None
@@ -415,7 +416,7 @@ class Completion:
         Parameters
         ----------
         kept : array of bool of shape (n,), optional
-            Which observations, in the order of `observed()`: by rows, then by columns.
+            The observations to keep, in the order of `observed()`: by rows, then by columns.
         intercept_ridge, scaling : optional
             As in the constructor; by default those of this loss.
         """
@@ -489,7 +490,7 @@ class Completion:
     ) -> Completion:
         """Observations from a long table in Parquet files, which may be larger than memory.
 
-        If a run on them fits in memory they are read, otherwise they are sorted by rows into
+        If a run on them fits in memory, they are read; otherwise they are sorted by rows into
         unnamed files, and passes read one block of rows after the other. The files take about
         20 bytes for each observation, and those of a run up to 100 more. For such observations
         `FactoredProximal` is the only method.
@@ -506,7 +507,7 @@ class Completion:
             Shape of X, if ids are indices from 0. By default ids are integers, text or dates,
             and kept in `row_ids` and `column_ids`, in increasing order.
         max_memory : int or str, optional
-            Bytes that this process may hold, such as "4GB".
+            Memory that this process may use, in bytes or as text such as "4GB".
         folder : path, optional
             For the files; by default the directory for temporary files.
         **options
@@ -665,8 +666,8 @@ class Completion:
     def tangent(self, X: Array) -> tuple[float, Array]:
         """Value and gradient at X of an affine function below G, with any intercepts.
 
-        It is the tangent if the best intercepts were found. Otherwise the dual point of those
-        that were found is made feasible, and the value is that of its bound.
+        It is the tangent if the best intercepts were found. Otherwise the dual point of the
+        intercepts that were found is made feasible, and the value is that of its bound.
         """
         data, x = self.observed(), self.entries(X)
         effects = data.fitted(x)

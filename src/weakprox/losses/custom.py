@@ -1,4 +1,4 @@
-"""A loss from the user's own functions."""
+"""A loss defined by user functions."""
 
 from __future__ import annotations
 
@@ -55,11 +55,10 @@ class Custom:
         A lower bound on every term of G, such as 0 for a sum of squares. With `NuclearNorm`
         and no strong convexity, a certificate needs it.
     like : array, optional
-        An array with the namespace, dtype and device that X is to have; NumPy float64 if
-        None.
+        An array with the namespace, dtype and device for X; NumPy float64 if None.
     """
 
-    # Subclasses whose gradient is known to be right skip its check, which takes 21 values.
+    # Subclasses whose gradient is known to be correct skip its check, which takes 21 values.
     # Models make such a loss for every candidate and fold.
     _trusted: ClassVar[bool] = False
 
@@ -110,7 +109,7 @@ class Custom:
     def _check_gradient(self, *, batches: bool) -> None:
         """Call each function at random points, which finds errors before any work.
 
-        None of these points may be data that the user drew with seed 0.
+        These points must differ from any data that the user drew with seed 0.
         """
         rng = np.random.default_rng([0, 8])
         batch = self.draw(np.random.default_rng(0), 1)
@@ -135,9 +134,9 @@ class Custom:
         """Slopes of gradient and values in a direction in which they differ; None if none.
 
         Certificates rest on the gradient: one of twice the size would prove false bounds.
-        The directions are the gradient's own, in which a wrong factor shows best, and random
-        ones. Points at which the value is not finite show nothing, nor do differences that
-        rounding could explain.
+        The directions are that of the gradient, which best reveals a wrong factor, and random
+        ones. Points at which the value is not finite are not conclusive, nor are differences
+        that rounding could explain.
         """
         grad, value, eps = self.grad(X, batch) * 1.0, self.value(X, batch), arrays.eps_of(X)
         size, n = arrays.norm(grad), math.prod(self.shape)
@@ -230,9 +229,9 @@ class Custom:
         refuse_foreign("grad", found)
         if not arrays.is_array(found) or tuple(found.shape) != self.shape:
             given = getattr(found, "shape", type(found).__name__)
-            raise ShapeError("grad", f"a return of shape {given}", f"{self.shape}")
+            raise ShapeError("grad", f"a return value of shape {given}", f"{self.shape}")
         if found.dtype != X.dtype:
-            raise InputError("grad", f"a return of {found.dtype}", f"{X.dtype}, like X")
+            raise InputError("grad", f"a return value of {found.dtype}", f"{X.dtype}, like X")
         if not arrays.all_finite(found):
             raise InputError("grad", "NaN or infinite entries", "finite numbers")
         return found

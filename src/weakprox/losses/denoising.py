@@ -30,7 +30,7 @@ from weakprox.streams import Stream, as_stream, is_stream
 
 HINT = " (for missing entries use losses.Completion, MatrixCompletion or SparseLowRankImputer)"
 AT_ONCE = 4  # arrays needed to update a mean
-KEPT_AS_MEAN = "their mean"  # what is kept of samples that are read only once
+KEPT_AS_MEAN = "their mean"  # the data kept from samples that are read only once
 
 
 class Denoising:
@@ -45,17 +45,17 @@ class Denoising:
     Parameters
     ----------
     M : array, frame or dask array of shape (m, d), optional
-        The matrix itself (no sampling). The result keeps the labels of a frame.
-        A dask array stays on its workers, and so does X, if the penalty is a sum of `L1`,
-        `SignedL1`, `ElasticNet` and `GroupL2` of rows, or none, and h is `NuclearBall` (or
-        `NuclearNorm`, if M does not fit). With those terms, M may also be a SciPy sparse
-        matrix, a `LowRank`, a `LowRankPlusSparse`, a zarr array or any object with `shape`,
-        `dtype` and `rows(slice)`, and never becomes dense. Without a penalty, a large sparse
-        M is solved in factors, also with `NuclearNorm`.
+        The matrix itself (no sampling). The result keeps the labels of a frame. A dask array
+        stays on its workers, and so does X, if the penalty is a sum of `L1`, `SignedL1`,
+        `ElasticNet` and `GroupL2` of rows, or none, and h is `NuclearBall` (or `NuclearNorm`,
+        if M does not fit). With those terms, M may also be a SciPy sparse matrix, a `LowRank`,
+        a `LowRankPlusSparse`, a zarr array or any object with `shape`, `dtype` and
+        `rows(slice)`, and never becomes dense. Without a penalty, a large sparse M is solved in
+        factors, also with `NuclearNorm`.
     samples : array, memory map or dask array of shape (n, m, d), optional
-        A finite sum over noisy matrices, read in chunks and never copied whole. A zarr array
-        or any iterable of matrices or of batches of them (`weakprox.streams`) also works; of
-        an iterable only the mean and the scatter are kept.
+        A finite sum over noisy matrices, read in chunks and never copied as a whole. A zarr
+        array or any iterable of matrices or of batches of them (`weakprox.streams`) also works;
+        only the mean and the scatter of an iterable are kept.
     sampler : callable or Stream, optional
         `sampler(rng, k)` returns k fresh samples, shape (k, m, d).
     shape : (int, int), optional
@@ -97,7 +97,7 @@ class Denoising:
         M = args[0] if args else options.pop("M", None)
         given = [name for name, other in options.items() if other is not None]
         if given or M is None:
-            wanted = "a dense M alone, with `loss` or `weights`"
+            wanted = "only a dense M, with `loss` or `weights`"
             raise InputError("M", " and ".join(given) or "None", wanted)
         if is_dask(M) or as_tiled(M) is not None:
             wanted = "an array in memory, with `loss` or `weights`"
@@ -220,7 +220,7 @@ class Denoising:
         self.n_terms = self._whole.size
 
     def gathered(self) -> Denoising:
-        """The same loss with the matrix in this process, for terms that need X there."""
+        """The same loss with the matrix in this process, for terms that need X here."""
         if not self.elsewhere:
             return self
         assert self.target is not None

@@ -15,7 +15,8 @@ from weakprox.protocols import Batch, Loss, LossCapabilities, loss_capabilities
 
 SWEEPS = 16  # sweeps of the power iterations that estimate curvatures
 MARGIN = 1.1  # safety factor, since the estimates lie inside the true range
-LEAST = 0.05  # least share of the expectation's strong convexity: few samples may have none
+# least share of the expectation's strong convexity, since few samples may have none
+LEAST = 0.05
 
 Weighted = tuple[tuple[Batch, float], ...]  # batches with their shares of a mean
 
@@ -118,7 +119,7 @@ class Empirical:
 
     @cached_property
     def flattest(self) -> tuple[float, Array]:
-        """Approximate smallest curvature of the mean, and a unit direction that has it."""
+        """Approximate smallest curvature of the mean, and a unit direction where it occurs."""
         found, D = self._curvature(self.everything(), below=self.smoothness)
         return self.smoothness - found, D
 

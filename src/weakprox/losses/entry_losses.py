@@ -24,10 +24,10 @@ ROUNDINGS = 4  # units of rounding by which its last step may move
 
 
 class EntryLoss(Protocol):
-    """A loss of one entry, evaluated on arrays. Your own needs these members.
+    """A loss of one entry, evaluated on arrays. A custom one needs these members.
 
-    `smoothness` bounds the second derivative; None if it is unbounded, in which case the
-    length of steps is found by trial.
+    `smoothness` bounds the second derivative; None if it is unbounded, in which case the step
+    size is found by trial.
     """
 
     @property
@@ -143,7 +143,7 @@ class Logistic:
             given = f"{len(classes)} different values, with loss='logistic'"
             raise InputError("values", given, "two classes, such as 0 and 1 or -1 and 1")
         xp = namespace(values)
-        if len(classes) == 1:  # 0 and -1 are the lower class, by custom
+        if len(classes) == 1:  # 0 and -1 are the lower class, by convention
             return xp.full_like(values, 0.0 if classes[0] <= 0 else 1.0)
         larger = values == float(classes[1])
         return xp.where(larger, xp.ones_like(values), xp.zeros_like(values))
@@ -154,7 +154,7 @@ class Logistic:
         return xp.logaddexp(xp.zeros_like(x), x) - y * x
 
     def derivative(self, y: Array, x: Array) -> Array:
-        """Probability less observation."""
+        """Probability minus observation."""
         return self.mean(x) - y
 
     def curvature(self, y: Array, x: Array) -> Array:
@@ -192,7 +192,7 @@ class Poisson:
         return _exp(x) - y * x + _xlogx(y) - y
 
     def derivative(self, y: Array, x: Array) -> Array:
-        """Mean less observation."""
+        """Mean minus observation."""
         return _exp(x) - y
 
     def curvature(self, y: Array, x: Array) -> Array:
@@ -261,7 +261,7 @@ class Penalised:
         return self.ridge + self.l1 / self.width
 
     def check(self, values: Array) -> Array:
-        """As the loss does."""
+        """Check the observations as in the loss."""
         return self.loss.check(values)
 
     def value(self, y: Array, x: Array) -> Array:
@@ -295,7 +295,7 @@ class Penalised:
             above = self.derivative(y, middle) > s
             low, high = xp.where(above, low, middle), xp.where(above, middle, high)
         x = 0.5 * (low + high)
-        # by rounding, one of the two may be outside of its domain
+        # because of rounding, one of the two may be outside its domain
         t, rest = self._slope(x), self.loss.derivative(y, x)
         return xp.minimum(
             self.loss.conjugate(y, s - t) + self._penalty_conjugate(t),

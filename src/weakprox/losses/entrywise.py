@@ -1,4 +1,4 @@
-"""Sum of the losses of all cells of a matrix: other losses than the square, and weights."""
+"""Sum of the losses of all cells of a matrix, with weights or losses other than the square."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from weakprox.protocols import LossCapabilities, LossProx
 class Entrywise:
     r"""Losses of the cells of a matrix, :math:`G(X) = \sum_{ij} w_{ij}\, \ell(m_{ij}, x_{ij})`.
 
-    `Denoising(M, loss=..., weights=...)` returns it. With `Huber`, large residuals count
+    `Denoising(M, loss=..., weights=...)` returns it. With `Huber`, large residuals enter
     linearly: :math:`\min_L G(L) + h(L)` is robust principal component analysis, with the
     outliers minimised over. NaN in M marks missing cells, with squared errors and `Huber`.
     """

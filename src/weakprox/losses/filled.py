@@ -1,4 +1,4 @@
-"""Squared errors of observed entries as an array with holes, for matrices with few of them.
+"""Squared errors of observed entries, as an array, if few entries are unobserved (holes).
 
 With the best intercepts a, b at each X, the target X - grad G / L of a proximal step is
 
@@ -8,10 +8,10 @@ So a step is a function of the *fill*: the entries of X in the holes and the int
 fill is one vector. Intercepts are multiplied by the root of the number of their observations:
 the distance of two fills is then about that of their targets.
 
-G does not change if means of rows (or columns) of X are taken off and intercepts of rows (or
-columns) take their place, and no spectral norm grows. So some solution has none, and the target
-may be taken among such points: its means are taken off. Otherwise only the threshold shrinks
-them, a little in each step.
+G does not change if means of rows (or columns) of X are subtracted and the intercepts of rows
+(or columns) take their place, and no spectral norm grows. So some solution has zero means, and
+the target is restricted to such points by subtracting its means. Otherwise only the threshold
+would shrink them, a little in each step.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ SHORT = 2000  # length of the shorter side up to which all eigenvectors are affo
 CUBES = 15  # multiplications for all eigenvectors of a small matrix, over the cube of its rows
 SPARSE = 250  # multiplications by an array in the time of one by a sparse matrix
 ROWS = 256  # rows of a product that are computed at once
-STEPS = 6  # steps without the array in place of one with it; far more in staggered panels
+STEPS = 6  # steps without the array that replace one with it; far more in staggered panels
 CLEARED = 1 << 25  # bytes of an array up to which fresh memory takes longer than writing to it
 SINGLE = 2.0**-24  # rounding of float32
 RANGE = 1e12  # sizes up to which, and down to whose inverse, float32 has squares
@@ -56,8 +56,8 @@ class Strip(NamedTuple):
 class Filled:
     """Observations as an array that has at least as many rows as columns.
 
-    The intercepts `base` at X = 0 are taken off the observations: sums of squares would lose
-    digits otherwise. An array of what is left is kept only if it is small.
+    The intercepts `base` at X = 0 are subtracted from the observations, since sums of squares
+    would lose digits otherwise. An array of the differences is kept only if it is small.
     """
 
     data: Observed
@@ -69,7 +69,7 @@ class Filled:
 
     @staticmethod
     def fits(data: Observed) -> bool:
-        """Whether the loss has the required form, and all eigenvectors are affordable."""
+        """Return True if the loss has the required form and all eigenvectors are affordable."""
         plain = isinstance(data.loss, Squared) and isinstance(data.weights, float)
         plain = plain and data.left is None and not data.ridge and min(data.shape) <= SHORT
         if not plain or not data.is_full() or data.smoothness != data.weights:
@@ -78,7 +78,7 @@ class Filled:
 
     @staticmethod
     def pays(data: Observed) -> bool:
-        """Whether it `fits`, and a run with the array costs less than without it.
+        """Return True if it `fits`, and a run with the array costs less than without it.
 
         A step takes the Gram matrix of the array and its eigenvectors. Without the array it
         takes products of a sparse matrix with a block at least `NARROW` wide, and there are
@@ -91,7 +91,7 @@ class Filled:
 
     @classmethod
     def of(cls, data: Observed) -> Filled:
-        """Make the array of these observations."""
+        """Build the array of these observations."""
         P: Any = data.pattern
         assert isinstance(P, Pattern)
         turned = P.shape[0] < P.shape[1]
@@ -154,7 +154,7 @@ class Filled:
         return self.holes[strip.holes].astype(np.intp) - strip.rows.start * self.shape[1]
 
     def blocks(self) -> Iterator[tuple[slice, Matrix]]:
-        """Blocks of rows of the values, and which: all at once, or some that stay in cache."""
+        """Row slices and blocks of the values: all at once, or blocks that stay in cache."""
         if self.kept is not None:
             yield slice(None), self.kept
             return
@@ -211,7 +211,7 @@ class Filled:
 
     @property
     def rough(self) -> float:
-        """Norm of what rounding to float32 changes in a target, about; infinite if too much.
+        """Approximate change of a target's norm by rounding to float32; infinite if too large.
 
         Squares of numbers far from one are out of the range of float32.
         """
@@ -222,22 +222,22 @@ class Filled:
         return SINGLE * self.unit * mean * (math.sqrt(m) + math.sqrt(d))
 
     def point(self, V: LowRank) -> LowRank:
-        """X in the orientation of the array, or that of the array as X."""
+        """X in the orientation of the array, or a point of the array in that of X."""
         return LowRank(V.Vt.T, V.s, V.U.T) if self.turned else V
 
     @property
     def by_rows(self) -> bool:
-        """Whether there is an intercept for each row of the array."""
+        """True if there is an intercept for each row of the array."""
         return self.data.by_columns if self.turned else self.data.by_rows
 
     @property
     def by_columns(self) -> bool:
-        """Whether there is an intercept for each column of the array."""
+        """True if there is an intercept for each column of the array."""
         return self.data.by_rows if self.turned else self.data.by_columns
 
     @property
     def seen(self) -> Any:
-        """Which entries of the array are observed."""
+        """The observed entries of the array, as booleans."""
         P: Any = self.data.pattern
         return np.ascontiguousarray(P.mask.T) if self.turned else P.mask
 
@@ -330,7 +330,7 @@ class Filled:
         return self.data.balanced(rows, columns)
 
     def residual(self, R: Matrix, fill: Matrix) -> Matrix:
-        """Residuals of X and its intercepts, from what `after` made of X; R is overwritten."""
+        """Residuals of X and its intercepts, from the array R left by `after`, in place."""
         _, rows, columns = self._parts(fill)
         for strip in self.strips:
             part = R[strip.rows]
@@ -340,10 +340,10 @@ class Filled:
         return R
 
     def dual(self, R: Matrix, fill: Matrix) -> Dual:
-        """The dual point of what `after` made of X, whose fill is given, in float64."""
+        """The dual point of the array that `after` left in X, given its fill, in float64."""
         rows, columns = self._intercepts(fill)
         found, sums = Dual(self, R, rows, columns), (np.empty(len(R)), np.zeros(R.shape[1]))
-        for strip in self.strips:  # what rounding left of zero sums
+        for strip in self.strips:  # rounding errors of zero sums
             part = found.block(strip)
             sums[0][strip.rows] = part @ np.ones(part.shape[1])
             sums[1][...] += np.ones(len(part)) @ part
@@ -360,7 +360,7 @@ class Filled:
 
 @dataclass(frozen=True, eq=False)
 class Dual:
-    """Residuals less intercepts with zero sums: a dual point, of which blocks are computed."""
+    """Residuals minus intercepts, with zero sums: a dual point, computed in blocks."""
 
     filled: Filled
     R: Matrix  # in float32 or float64; zeros in the holes
@@ -408,7 +408,7 @@ class Dual:
 
 
 def _holes(seen: Any) -> Any:
-    """Positions of the False entries of an array, in as few bytes as they need."""
+    """Positions of the False entries of an array, in the smallest sufficient integer type."""
     kind: Any = np.uint32 if seen.size < 1 << 32 else np.int64
     width = seen.shape[1]
     found = np.empty(seen.size - int(np.count_nonzero(seen)), kind)
@@ -422,5 +422,5 @@ def _holes(seen: Any) -> Any:
 
 
 def _over(x: Matrix, lengths: Matrix) -> Matrix:
-    """x over the lengths, zero where those are."""
+    """x over the lengths, zero where these are zero."""
     return np.divide(x, lengths, out=np.zeros_like(x), where=lengths > 0.0)

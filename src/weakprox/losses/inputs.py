@@ -55,13 +55,13 @@ def as_array(name: str, value: Any, ndim: int) -> Array:
 
 
 def is_frame(value: Any) -> bool:
-    """Whether this is a frame or a series of pandas or polars."""
+    """Return True for a frame or a series of pandas or polars."""
     library = type(value).__module__.partition(".")[0]
     return library in ("pandas", "polars") and hasattr(value, "to_numpy")
 
 
 def of_frame(name: str, frame: Any) -> Any:
-    """The numbers of a frame as an array; raises if a column holds something else."""
+    """The numbers of a frame as an array; raises if a column contains anything else."""
     found = frame.to_numpy()
     if found.dtype != object:
         return found
@@ -77,7 +77,7 @@ def of_frame(name: str, frame: Any) -> Any:
 
 
 def _text(column: Any) -> bool:
-    """Whether a column cannot be converted to numbers."""
+    """Return True if a column cannot be converted to numbers."""
     try:
         column.astype(float)
     except (TypeError, ValueError):
@@ -94,7 +94,7 @@ def labels_of(value: Any) -> tuple[list[str] | None, list[str] | None]:
 
 
 def _names(index: Any) -> list[str] | None:
-    """The labels of an index; None for positions, which name nothing."""
+    """The labels of an index; None for positions, which are not names."""
     if index is None or list(index) == list(range(len(index))):
         return None
     return [str(label) for label in index]
@@ -141,7 +141,7 @@ def as_shape(value: Any, hint: str = "") -> tuple[int, int]:
 
 
 def positioned(sampler: Any) -> Any:
-    """The sampler itself if it has a position, as streams have, else None."""
+    """The sampler itself if it has a position, like a stream; otherwise None."""
     members = [getattr(sampler, name, None) for name in ("tell", "seek")]
     return sampler if all(callable(member) for member in members) else None
 
@@ -162,7 +162,7 @@ def checked_draw(value: Any, shape: tuple[int, ...], what: str = "sampler") -> A
     refuse_foreign(what, value)
     if not arrays.is_array(value) or tuple(value.shape) != shape:
         given = getattr(value, "shape", type(value).__name__)
-        raise SamplerError(what, f"a return of shape {given}", f"shape {shape}")
+        raise SamplerError(what, f"a return value of shape {given}", f"shape {shape}")
     if not arrays.is_real(value):
         raise SamplerError(what, f"dtype {value.dtype}", "real numbers")
     value = floating(value)
@@ -190,7 +190,7 @@ def as_operator(name: str, M: Any, *, nan_hint: str = "") -> tuple[Tiled, float]
 
 
 def as_stack(name: str, value: Any) -> Any:
-    """An array with three axes; one of zarr stays as it is, to be read in parts."""
+    """An array with three axes; a zarr array remains one, to be read in parts."""
     if not is_chunked(value):
         return as_array(name, value, 3)
     if value.ndim != 3 or 0 in value.shape:

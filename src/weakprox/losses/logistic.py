@@ -16,7 +16,7 @@ from weakprox.losses import inputs, measurements
 from weakprox.losses.entry_losses import Logistic as OfEntries
 from weakprox.protocols import LossCapabilities
 
-STEPS = 100  # largest number of Newton steps for the intercept, more than are needed
+STEPS = 100  # largest number of Newton steps for the intercept, more than required
 CURVATURE = 0.25  # largest second derivative of log(1 + e^t)
 SURE = 800.0  # log-odds at which the loss of the likely outcome is 0: e^-800 underflows
 
@@ -32,7 +32,7 @@ class Logistic:
     A : array (n, m, d), pair of arrays ((n, m), (n, d)), or SciPy sparse (n, m d)
         The measurement matrices, as in `Sensing`.
     y : array of shape (n,)
-        The outcomes: two classes, of which the larger one counts as 1.
+        The outcomes: two classes, the larger of which counts as 1.
     shape : (int, int), optional
         Shape of X; needed with a sparse `A`.
     intercept : bool
@@ -77,7 +77,7 @@ class Logistic:
 
     @property
     def samples_cancel(self) -> bool:
-        """Whether there is only one term."""
+        """True if there is only one term."""
         return self.with_intercept
 
     def data(self) -> tuple[Any, ...]:
@@ -174,8 +174,8 @@ def best_intercept(t: Array, y: Array) -> float:
     """The c at which the mean of sigmoid(t + c) is that of y, by Newton's method.
 
     It lies between -max t and -min t, shifted by the log-odds of the mean. If all outcomes are
-    equal, it is infinite and G is 0. Then it is cut off where the computed loss is 0 as well,
-    since a positive loss would be mistaken for a lower bound.
+    equal, it is infinite and G is 0. Then it is truncated at a value where the computed loss is
+    0 as well, since a positive loss would be mistaken for a lower bound.
     """
     t, y = wide(t), wide(y)
     xp = namespace(t)

@@ -1,4 +1,4 @@
-"""Observations from long tables in Parquet files: in memory if they fit, else in files."""
+"""Observations from long tables in Parquet files: in memory if they fit, otherwise in files."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from weakprox.storage.long import LongFiles
 
 IN_MEMORY = 200  # bytes for each observation, with the vectors of a run
-SHARE = 8  # one block takes at most one part in so many of the available memory
+SHARE = 8  # the available memory divided by this is the largest size of a block
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,7 +34,7 @@ class LongObservations:
 
     @classmethod
     def of(cls, files: LongFiles, shape: tuple[int, int] | None) -> LongObservations:
-        """From files whose ids are indices if a shape is given, else of any kind."""
+        """Open files whose ids are indices if a shape is given, otherwise of any kind."""
         weighted = len(files.numbers) > 1
         if shape is not None:
             files.check_integers()
@@ -49,7 +49,7 @@ class LongObservations:
         return None if names is None else names.to_numpy(zero_copy_only=False)
 
     def fits(self) -> bool:
-        """Whether a run on all observations fits in memory."""
+        """Return True if a run on all observations fits in memory."""
         return IN_MEMORY * self.files.count <= room()
 
     def batches(self) -> Iterator[Batch]:
@@ -89,7 +89,7 @@ class LongObservations:
             size = max(size, float(np.abs(batch.values).max()))
         kind: Any = np.float32 if self.files.single else np.float64
         check_size("value", size, (self.files.count,), float(np.finfo(kind).max))
-        # as many positions as columns at least, or products with transposes cost more
+        # at least as many positions as columns, or products with transposes cost more
         most = max(min(BLOCK, max(LEAST, room() // (SHARE * HELD))), self.shape[1])
         found = sorted_in_files(
             self.batches,

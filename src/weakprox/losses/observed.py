@@ -31,10 +31,11 @@ NEWTON, CONJUGATE = 60, 400  # largest numbers of steps of the fit of intercepts
 LOOSE, TIGHT = 1e-3, 1e-13  # relative accuracy of that fit: for steps, for values and proofs
 DAMPED = 1e-2  # largest share of the curvature that is added to it far from the best intercepts
 STRAIGHT = 1e-6  # the same where a dual point is made feasible
-SIGNS = 20  # rounds in which rows and columns of one sign are looked for
+SIGNS = 20  # rounds in which rows and columns of one sign are searched for
 FEW = 2_000_000  # positions up to which SciPy's products with one vector are fastest
-SHORTEST = 1e-9  # share of a step of that fit below which no decrease is looked for
-FLAT = 1e-12  # curvature relative to that of the preconditioner that is rounding only
+SHORTEST = 1e-9  # share of a step of that fit below which no decrease is searched for
+# curvature, relative to that of the preconditioner, below which it is a rounding error
+FLAT = 1e-12
 DOUBLE = 2.0**-52
 THIN = 8  # columns up to which products at the observations cost less than all of them
 FULL = 0.25  # share of entries from which a product of all costs less than those alone
@@ -87,12 +88,12 @@ class Observed:
 
     @property
     def by_rows(self) -> bool:
-        """Whether there is an intercept for each row."""
+        """True if there is an intercept for each row."""
         return self.intercepts in ("rows", "both")
 
     @property
     def by_columns(self) -> bool:
-        """Whether there is an intercept for each column."""
+        """True if there is an intercept for each column."""
         return self.intercepts in ("columns", "both")
 
     def zero(self) -> Effects:
@@ -148,7 +149,7 @@ class Observed:
         return self._scaled(self.pattern.transpose_times(q, self._scaled(B, 0)), 1)
 
     def is_full(self) -> bool:
-        """Whether so many entries are observed that arrays take little more than vectors."""
+        """True if so many entries are observed that arrays take little more than vectors."""
         P = self.pattern
         return type(P) is Pattern and arrays.is_numpy(P.reference) and P.is_dense
 
@@ -179,7 +180,7 @@ class Observed:
     def _summed(self, term: Any, x: Array, *, sized: bool = True) -> tuple[float, float]:
         """Sum of weighted terms at the observations and at x, and that of absolute values.
 
-        The latter only if `sized`: on workers, each sum is a pass.
+        The latter only if `sized`, since on workers each sum is a pass.
         """
         y, w, xp = self.values, self.weights, namespace(self.values)
         if not arrays.is_numpy(y):
@@ -233,7 +234,7 @@ class Observed:
     # intercepts
 
     def valued(self, X: LowRank) -> float:
-        """G(X). The best intercepts are kept while X exists, for whoever asks for them next."""
+        """G(X). The best intercepts are cached as long as X exists."""
         P: Any = self.pattern
         if self._two_way is not None and isinstance(self.weights, float):
             if P.listed is None and math.prod(self.shape) <= SMALL:
@@ -315,15 +316,15 @@ class Observed:
                 break
             within = max(0.1 * accuracy, 1e-15) if quadratic else max(1e-3, 0.1 * accuracy)
             h = self.curvature(x, effects)
-            if not quadratic:  # damped far from the solution, and where terms are straight
-                # the square: curvatures may differ by more than the steps have converged
+            if not quadratic:  # damped far from the solution, and where terms are linear
+                # the square, since curvatures may differ by more than the steps have converged
                 h = h + min(DAMPED, far * far) * _steepest(h)
             step = self._solved(h, rest, within)
             if quadratic:
                 after = _moved(effects, step, 1.0)
             else:
                 after, found = self._searched(x, effects, step, value)
-                if found == math.inf:  # where all terms are straight, such steps are too long
+                if found == math.inf:  # where all terms are linear, such steps are too long
                     step = self._solved(self._secants(x, effects, h), rest, within)
                     after, found = self._searched(x, effects, step, value)
                 value = min(value, found)
@@ -337,7 +338,7 @@ class Observed:
     ) -> tuple[Effects, float]:
         """The intercepts along a step whose value is not larger, and that value.
 
-        The same intercepts and infinity if there are none.
+        The given intercepts and infinity if there are none.
         """
         length = 1.0
         while length > SHORTEST:
@@ -361,7 +362,7 @@ class Observed:
         return xp.where(bends > h, bends, h)
 
     def off(self, q: Array, effects: Effects) -> float:
-        """How far intercepts with the dual point q are from the best, as `fitted` measures."""
+        """Distance of intercepts with the dual point q from the best ones, as in `fitted`."""
         return self._relative(self._margins(q, effects, -self.ridge), q)
 
     def _relative(self, rest: Effects, q: Array) -> float:
@@ -370,7 +371,7 @@ class Observed:
 
     @property
     def eliminates(self) -> bool:
-        """Whether intercepts of both sides follow from one factorisation."""
+        """Return True if intercepts of both sides follow from one factorisation."""
         return self._two_way is not None
 
     def balanced(self, rows: Array, columns: Array) -> tuple[Array, Array]:
@@ -415,7 +416,7 @@ class Observed:
         return _moved(effects, Effects(0.0, *two_way.solved(rest.rows, rest.columns)), 1.0)
 
     def _less(self, q: Any, effects: Effects) -> None:
-        """Subtract what intercepts add to q, which is a NumPy array, in blocks of rows."""
+        """Subtract the contribution of intercepts to q, a NumPy array, in blocks of rows."""
         P: Any = self.pattern
         if P.listed is None:
             for rows, part, cells in P.strips():
@@ -516,8 +517,8 @@ class Observed:
     def feasible(self, q: Array, h: Array) -> Array:
         """Return a dual point near q whose sums vanish where intercepts are free.
 
-        It moves along the curvature h of the terms, as a Newton step does, which leaves the
-        domain of the conjugates only if q is near their edge.
+        It moves along the curvature h of the terms, like a Newton step, and leaves the domain
+        of the conjugates only if q is near its boundary.
         """
         if self.intercepts == "none":
             return q
@@ -563,7 +564,7 @@ class Observed:
         """Return min over X of G(X) + length <S, X>, and an allowance for rounding.
 
         S is the matrix with the entries c_i q_ij e_j, q being `feasible`. `effects` are
-        intercepts near the best ones, for the size of what rounding leaves of sums.
+        intercepts near the best ones, which determine the size of the rounding errors of sums.
         """
         found, size = self._conjugates(q, length)
         found *= -1.0
@@ -622,7 +623,7 @@ def entries_of(A: Any, rows: Any, columns: Any) -> Any:
 
 
 def _steepest(h: Array) -> float:
-    """Largest curvature, or one if all terms are straight."""
+    """Largest curvature, or one if all terms are linear."""
     return float(namespace(h).max(h)) or 1.0
 
 

@@ -59,7 +59,7 @@ def of_hessian(H: Any, slope: Array) -> QuadraticProx:
 
 
 def of_terms(A: Any, slope: Array) -> QuadraticProx:
-    """The map for the Hessian A'A / n, from the n rows of A, which are few."""
+    """The map for the Hessian A'A / n, from the n rows of A, which must be few."""
     A = np.asarray(A, dtype=float)
     n = len(A)
     values, P = decompositions.eigh(A @ A.T / n)

@@ -249,7 +249,7 @@ class Sensing:
 
     @property
     def _decomposable(self) -> bool:
-        """Whether the Hessian, or the Gram matrix of the terms, can be decomposed."""
+        """Return True if the Hessian, or the Gram matrix of the terms, can be decomposed."""
         unknowns = math.prod(self.shape)
         if isinstance(self._terms, Measured):
             return False
@@ -281,7 +281,7 @@ class Sensing:
         """Largest and smallest eigenvalue of the mean of vec(A) vec(A)'."""
         found = measurements.extremes(self._whole, self.shape, self._wide_gram)
         if self._sampler is None:
-            _ = self._gram  # from here on, gradients are products with it
+            _ = self._gram  # from now on, gradients are products with it
             self.__dict__.pop("_wide_gram", None)
         return found
 
@@ -317,12 +317,12 @@ class Sensing:
 
     @property
     def _quick(self) -> bool:
-        """Whether the Gram matrix is cheap enough to form only to check a constant."""
+        """Return True if the Gram matrix is cheap enough to form only to check a constant."""
         return self.n_terms * math.prod(self.shape) ** 2 <= QUICK_FLOPS
 
     @property
     def _flat(self) -> bool:
-        """Whether the smallest eigenvalue would be zero, or come from a pilot without proof."""
+        """Return True if the smallest eigenvalue would be zero, or a pilot's without proof."""
         return self._sampler is not None or self.n_terms < math.prod(self.shape)
 
     @cached_property
@@ -347,10 +347,10 @@ class Sensing:
         return float(sizes.mean() if self._odds is not None else sizes.max())
 
     def true_strong_convexity(self, *, symmetric: bool = False) -> float | None:
-        """The computed strong convexity, whatever was declared; None if too costly to compute.
+        """The computed strong convexity, whatever was declared; None if it is too expensive.
 
-        With `symmetric`, the strong convexity on symmetric matrices. The result is not
-        stored, since gradients must not change their bits in the middle of a run.
+        With `symmetric`, the strong convexity on symmetric matrices. The result is not stored,
+        since gradients must not change their bits during a run.
         """
         if self._sampler is not None:
             return None
@@ -388,7 +388,7 @@ class Sensing:
     def strong_convexity(self) -> float:
         """Smallest eigenvalue of the mean of vec(A) vec(A)', if computed.
 
-        For a sampler only a given value counts, since an eigenvalue of a pilot is no bound.
+        For a sampler only a given value is used, since an eigenvalue of a pilot is not a bound.
         """
         return self._given["strong_convexity"] or 0.0 if self._flat else self._constants[1]
 

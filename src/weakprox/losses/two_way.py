@@ -22,10 +22,11 @@ from scipy.sparse import csr_array
 
 Vector = np.ndarray[Any, np.dtype[np.float64]]
 PIECE = 1 << 22  # entries of a dense block of rows of a sparse matrix
-SMALL = 1 << 20  # entries up to which they are converted once
+SMALL = 1 << 20  # number of entries up to which they are converted once
 ROWS = 256  # rows of an array that are converted at once, and stay in cache
-FULL = 0.5  # share of entries from which W is an array, which takes little more memory
-REPAID = 1 << 12  # multiplications per observation that the factorisation may cost
+# share of entries from which W is stored as an array, which takes little more memory
+FULL = 0.5
+REPAID = 1 << 12  # largest number of multiplications per observation for the factorisation
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,7 +41,7 @@ class TwoWay:
 
     @staticmethod
     def pays(shape: tuple[int, int], size: int) -> bool:
-        """Whether the factorisation is cheap next to the solves of a run."""
+        """Return True if the factorisation is cheap relative to the solves of a run."""
         return math.prod(shape) * min(shape) <= REPAID * size
 
     @classmethod
@@ -73,7 +74,7 @@ class TwoWay:
             S -= part.T @ part  # a symmetric product, at half of the cost
         label = np.zeros(W.shape[1])
         shared = S != 0.0  # pairs of columns with entries in one row
-        if not shared[0].all():  # the first column is not beside all others
+        if not shared[0].all():  # the first column does not share a row with all others
             from scipy.sparse.csgraph import connected_components  # slow to import
 
             label = connected_components(csr_array(shared), directed=False)[1]

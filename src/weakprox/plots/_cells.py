@@ -22,7 +22,7 @@ from weakprox.plots._panels import GREY
 
 Matrix = np.ndarray[Any, np.dtype[np.float64]]
 
-MOST_CELLS = 300  # along a side: finer than most plots have pixels
+MOST_CELLS = 300  # largest number along a side, finer than the pixels of most plots
 CHUNK_BYTES = 1 << 24
 SUPPORT = 1e-3  # share of the largest entry that counts as zero, as in Result.nonzeros
 MOST_TICKS = 30
@@ -55,7 +55,7 @@ class Rows:
         return float(sum(np.nansum(np.square(part)) for part in self.parts()))
 
     def has_gaps(self) -> bool:
-        """Whether entries are missing."""
+        """Return True if entries are missing."""
         return any(bool(np.isnan(part).any()) for part in self.parts())
 
     def count_above(self, threshold: float) -> int:
@@ -163,8 +163,8 @@ def cell_names(argument: str, labels: Sequence[Any] | None, edges: Sequence[int]
 def colour_limit(cells: Matrix) -> float:
     """Upper end of the colours: the 0.99 quantile of the sizes of nonzero entries.
 
-    A few huge entries, such as a diagonal, do not wash out the others. Entries that count
-    as zero are left out, since a sparse matrix consists mostly of them.
+    A few huge entries, such as a diagonal, then do not make the others invisible. Entries that
+    count as zero are left out, since a sparse matrix consists mostly of them.
     """
     size = np.abs(cells[np.isfinite(cells)])
     largest = float(size.max(initial=0.0))
@@ -173,7 +173,7 @@ def colour_limit(cells: Matrix) -> float:
 
 
 def as_matrix(argument: str, given: Any) -> Matrix:
-    """The whole matrix as a NumPy array; anything that `as_rows` takes."""
+    """The whole matrix as a NumPy array; accepts what `as_rows` accepts."""
     rows = as_rows(argument, given)
     if 0 in rows.shape:
         raise ShapeError(argument, rows.shape, "at least one entry")

@@ -55,14 +55,14 @@ class ResultDisplay(Display):
 
     @classmethod
     def _of(cls, result: Any, model: Any) -> Any:
-        """The display of a result, and of the model that it belongs to, if any."""
+        """The display of a result, and of its model if there is one."""
         raise NotImplementedError
 
 
 def fitted_result(model: Any) -> Any:
     result = getattr(model, "result_", None)
     if result is None and hasattr(model, "labels_"):
-        return model.result_  # the model says how to get one
+        return model.result_  # the model explains how to get one
     if result is None:
         what = f"{type(model).__name__} without result_"
         raise InputError("estimator", what, "a fitted model of weakprox.estimators")

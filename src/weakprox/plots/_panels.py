@@ -49,9 +49,9 @@ class Panel:
     title: str = ""
     log_x: bool = False  # points that are not positive are left out
     log_y: bool = False
-    whole_x: bool = False  # x counts something: ticks are whole numbers
+    whole_x: bool = False  # x is a count: ticks are whole numbers
     linked: str = ""  # on a page, panels of one name zoom along x together
-    y_range: tuple[float, float] | None = None  # at first; zooming shows the rest
+    y_range: tuple[float, float] | None = None  # initial view; zooming shows the rest
 
 
 def draw_panel(ax: Any, panel: Panel, names: Sequence[str] | None = None) -> None:
@@ -71,7 +71,7 @@ def draw_panel(ax: Any, panel: Panel, names: Sequence[str] | None = None) -> Non
 
 def _draw_series(ax: Any, one: Series, number: int) -> None:
     colour = COLOURS[number % len(COLOURS)]
-    again = number // len(COLOURS) % 2 == 1  # colours used up: tell apart by dashes
+    again = number // len(COLOURS) % 2 == 1  # all colours are used: distinguish lines by dashes
     if one.low is not None:
         ax.fill_between(one.x, one.low, one.high, color=colour, alpha=0.18, linewidth=0)
     if one.stems:

@@ -27,7 +27,7 @@ class PathDisplay(Display):
     chosen : (int, int), optional
         Row and column of the point that was chosen.
     name : str
-        What the scores are.
+        Name of the scores.
 
     Attributes
     ----------

@@ -9,7 +9,7 @@ import numpy as np
 
 from weakprox.passes.compiled import share
 
-TILE = 1 << 15  # entries of X that are made together and stay in cache
+TILE = 1 << 15  # entries of X that are computed together and stay in cache
 
 compiled = numba.njit(
     nogil=True, cache=True, fastmath={"contract", "reassoc", "nsz"}, error_model="numpy"
@@ -18,7 +18,7 @@ compiled = numba.njit(
 
 @compiled
 def _tile(C, z, X, q, numbers):  # type: ignore[no-untyped-def]
-    """Store y, the clipped ahead X + beta C - steep z, as shares of lam."""
+    """Store y = clip(ahead X + beta C - steep z) as shares of lam."""
     ahead, beta, steep, lam, whole = numbers
     up, down = whole / lam, lam / whole
     square = along = across = 0.0
@@ -68,7 +68,8 @@ def stored(
     """
     rows = max(1, TILE // int(C.shape[1]))
     edges = np.append(np.arange(0, C.shape[0], rows), C.shape[0])
-    sums = np.empty((len(edges) - 1, 3))  # of each tile: threads do not change the bits
+    # one number per tile, so that threads do not change the bits
+    sums = np.empty((len(edges) - 1, 3))
 
     def work(low: int, high: int) -> None:
         some, tiles = slice(low, high), slice(low // rows, -(-high // rows))

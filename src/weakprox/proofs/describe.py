@@ -1,7 +1,7 @@
 """A problem in the verifier's terms: numbers, data by name, and the user's own functions.
 
 `described` starts from a problem, `stated` from a proof file and arrays. Both find the terms
-and the pieces of data, from which `_statement` makes what the verifier checks.
+and the pieces of data, from which `_statement` builds the statement that the verifier checks.
 """
 
 from __future__ import annotations
@@ -36,12 +36,14 @@ from weakprox.verifier.penalties import Penalty
 from weakprox.verifier.spectral import Spectral
 
 Terms = dict[str, Any]
-Own = dict[Any, Any]  # the user's: "loss", "entry", "spectral", or the number of a penalty
+# custom functions: "loss", "entry", "spectral", or the number of a penalty
+Own = dict[Any, Any]
 Pieces = list[Piece]
-ENTRYWISE = ("_weights", "_low", "_high")  # ends of names of arrays that may broadcast
+ENTRYWISE = ("_weights", "_low", "_high")  # suffixes of names of arrays that may broadcast
 SCALINGS = ("row_scaling", "col_scaling")
-MEASURED = {"Sensing": "b", "Logistic": "y"}  # losses of measurements, and what was seen
-FLAT = 1 << 22  # entries of measurement matrices that are held at once
+# losses of measurements, and the name of their responses
+MEASURED = {"Sensing": "b", "Logistic": "y"}
+FLAT = 1 << 22  # entries of measurement matrices that are in memory at once
 
 
 @dataclass(frozen=True)
@@ -54,7 +56,7 @@ class Description:
 
 
 def described(problem: Problem) -> Description:
-    """Describe a problem; the user's own functions are called as they are."""
+    """Describe a problem; custom functions are called directly."""
     own: Own = {}
     terms: Terms = {"shape": [int(n) for n in problem.shape]}
     terms["loss"], pieces = _told_loss(problem, own)
@@ -174,7 +176,8 @@ def _told_loss(problem: Problem, own: Own) -> tuple[Terms, list[Piece]]:
     if type(loss) is Denoising and loss.is_finite_sum:
         if loss.target is not None:
             return {"kind": "Denoising"}, [piece("M", loss.target)]
-        if isinstance(loss._terms, str):  # samples that came only once: their mean was kept
+        # samples that could be read only once: their mean was kept
+        if isinstance(loss._terms, str):
             return {"kind": "Denoising"}, [piece("M", loss.everything().mean)]
         stack = piece("samples", loss._terms)
         return {"kind": "Denoising", "samples": stack.shape[0]}, [stack]
@@ -224,7 +227,7 @@ def _told_sparse(A: Any) -> tuple[Terms, Pieces]:
 
 
 def _told_entries(loss: Completion, shape: tuple[int, int], own: Own) -> tuple[Terms, Pieces]:
-    """Observed entries in the order of rows, then of columns; defaults are left out."""
+    """Observed entries sorted by rows, then by columns; defaults are omitted."""
     told: Terms = {"kind": "Completion", "reduction": loss.reduction}
     if loss._far is not None:
         parts = [fetch([task], loss._far.parts)[0] for task in loss._far.parts]
@@ -249,7 +252,7 @@ def _told_entries(loss: Completion, shape: tuple[int, int], own: Own) -> tuple[T
 
 
 def _told_entry(entry: Any, values: Any, own: Own) -> Terms:
-    """The loss of one entry; the squared one is left out."""
+    """The loss of one entry; the squared loss is omitted."""
     known = {Squared: "squared", Huber: "huber", Logistic: "logistic", Poisson: "poisson"}
     kind = known.get(type(entry), "own")
     if kind == "own":
@@ -261,7 +264,7 @@ def _told_entry(entry: Any, values: Any, own: Own) -> Terms:
 
 
 def _told_cells(loss: Entrywise, own: Own) -> tuple[Terms, Pieces]:
-    """All cells that count, as observed entries."""
+    """All cells with a weight, as observed entries."""
     cells = loss.cells()
     seen, M = observed_cells(cells), to_numpy(cells.M)
     rows, cols = np.nonzero(seen)
@@ -275,13 +278,13 @@ def _told_cells(loss: Entrywise, own: Own) -> tuple[Terms, Pieces]:
 
 
 def observed_cells(cells: Cells) -> Any:
-    """Whether each cell counts: those that are NaN or have the weight 0 do not."""
+    """True for each cell that contributes, that is, unless it is NaN or has the weight 0."""
     seen = ~np.isnan(to_numpy(cells.M))
     return seen if cells.weights is None else seen & (to_numpy(cells.weights) > 0.0)
 
 
 def _own_entry(entry: Any, reference: Any) -> plain.OwnEntry:
-    """A user's own loss of an entry, called with arrays of the kind of the data."""
+    """A custom loss of an entry, called with arrays of the kind of the data."""
 
     def called(function: Any) -> Any:
         wide = like(np.zeros(0), reference)
@@ -292,7 +295,7 @@ def _own_entry(entry: Any, reference: Any) -> plain.OwnEntry:
 
 
 def _ordered(told: Terms, data: dict[str, Any], shape: Any) -> Pieces:
-    """Observations from elsewhere, as `Completion` keeps them."""
+    """Observations from files, in the form in which `Completion` keeps them."""
     rows, cols = (np.asarray(data[name], dtype=np.int64) for name in ("rows", "cols"))
     for name, index, limit in (("rows", rows, shape[0]), ("cols", cols, shape[1])):
         if not index.size or index.min() < 0 or index.max() >= limit:
@@ -360,7 +363,7 @@ def _loss(told: Terms, data: dict[str, Piece], shape: tuple[int, int], own: Own)
 
 
 def _built(kinds: dict[str, Any], told: Terms, own: Own, key: Any, what: str) -> Any:
-    """A term of the verifier with the numbers told, or the user's own."""
+    """A term of the verifier with the given numbers, or a custom one."""
     if told["kind"] in kinds:
         kind = kinds[told["kind"]]
         return kind(*(told[field.name] for field in fields(kind)))
@@ -370,7 +373,7 @@ def _built(kinds: dict[str, Any], told: Terms, own: Own, key: Any, what: str) ->
 
 
 def _mean(stack: Piece) -> Any:
-    """Reader of the mean of a stack, made when first read and summed so that it rounds once."""
+    """Reader of the mean of a stack, computed on first use, with a single rounding."""
 
     @cache
     def whole() -> Any:
@@ -424,7 +427,7 @@ def _by_rows(data: dict[str, Piece], name: str, shape: tuple[int, int]) -> Any:
 
 
 def _blocks(rows: Any, seen: Piece, width: int) -> Any:
-    """Reader of all rows, with what was seen of them, in blocks."""
+    """Reader of all rows with their responses, in blocks."""
     count, step = seen.shape[0], max(1, FLAT // width)
 
     def read() -> Iterator[tuple[Any, Any]]:

@@ -1,11 +1,11 @@
 """Dual points of a proof: read by rows where the penalty allows it, stored in few bytes.
 
-They are stored as shares of the largest slope, as integers if these suffice. Storing
-y + delta for y costs the bound at most -<X, delta> + |delta| sqrt(2 gap/w) + |delta|^2/(2w):
-as a function of y it is concave with gradient V(y), 1/w-Lipschitz, and V(y) is within
-sqrt(2 gap/w) of X. For the target of a step in factors, on a bounded set, the bound is a known
-function of its residual q, and the middle term is <q, delta>/w, which is far smaller. Without
-curvature it costs at most rho |delta|, rho a bound on the nuclear norm of V.
+They are stored as shares of the largest slope, as integers if these are accurate enough.
+Storing y + delta for y costs the bound at most -<X, delta> + |delta| sqrt(2 gap/w) +
+|delta|^2/(2w): as a function of y it is concave with gradient V(y), 1/w-Lipschitz, and V(y) is
+within sqrt(2 gap/w) of X. For the target of a step in factors, on a bounded set, the bound is a
+known function of its residual q, and the middle term is <q, delta>/w, which is far smaller.
+Without curvature it costs at most rho |delta|, rho a bound on the nuclear norm of V.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class Rows:
 
     read: Callable[[int, int], Matrix]
     shape: tuple[int, int]
-    point: Callable[[], Matrix] | None = None  # rows of a point near X, as `read` made them
+    point: Callable[[], Matrix] | None = None  # rows of a point near X, as returned by `read`
     target: Target | None = None  # its ingredients, for a compiled pass
 
     def scaled(self, factor: float) -> Rows:
@@ -55,7 +55,7 @@ class Rows:
 
 
 def dual_parts(evidence: Evidence) -> list[Any]:
-    """One dual point for each part of the penalty: rows, or arrays as they are."""
+    """One dual point for each part of the penalty: rows, or whole arrays."""
     penalty, dual = evidence.problem.penalty, evidence.dual
     shape = evidence.problem.shape
     if type(penalty) is Zero:
@@ -84,7 +84,7 @@ def dual_parts(evidence: Evidence) -> list[Any]:
 
 
 def _stored(y: Any, shape: tuple[int, int]) -> Any:
-    """A whole dual point: rows if it is a matrix like X, else arrays."""
+    """A whole dual point: rows if it is a matrix like X, otherwise arrays."""
     if isinstance(y, (tuple, list)):
         return [_stored(one, (-1, -1)) for one in y]
     host = _host(y)
@@ -290,7 +290,7 @@ def stored(
 
 
 def _compiles(y: Rows, part: Box | Groups) -> bool:
-    """Whether there is a compiled pass for the arrays of this dual point."""
+    """Return True if there is a compiled pass for the arrays of this dual point."""
     dual = y.target
     even = isinstance(part, Box) and part.above == part.below > 0.0
     if dual is None or not even:

@@ -44,7 +44,7 @@ Kinds: TypeAlias = Callable[[str], tuple[str, ...]]  # types that a member may h
 
 def write(path: PathLike, meta: Callable[[], Arrays], arrays: Arrays) -> None:
     """Write the archive, the description last; it appears whole or not at all."""
-    # no fsync: checksums detect a damaged file, and it can be made again
+    # no fsync: checksums detect a damaged file, and it can be written again
     with atomic(path, durable=False) as temporary, zipfile.ZipFile(temporary, "w") as archive:
         for name, array in arrays.items():
             _write_member(archive, name, array)
@@ -53,7 +53,7 @@ def write(path: PathLike, meta: Callable[[], Arrays], arrays: Arrays) -> None:
 
 
 def _write_member(archive: zipfile.ZipFile, name: str, array: Any) -> None:
-    """One member, in C order, little-endian, block by block."""
+    """Write one member in C order, little-endian, block by block."""
     entry = zipfile.ZipInfo(f"{name}.npy", date_time=(1980, 1, 1, 0, 0, 0))
     dtype = array.dtype.newbyteorder("<")
     header = {"descr": npy.dtype_to_descr(dtype), "fortran_order": False, "shape": array.shape}
@@ -165,7 +165,7 @@ def _check(path: PathLike, meta: Arrays, arrays: Arrays) -> None:
     claims, terms = meta.get("claims"), meta.get("terms")
     names = ("value", "lower_bound", "eps", "strong_convexity")
     if not isinstance(claims, dict) or not all(_number(claims.get(name)) for name in names):
-        raise refuse("claims that are no numbers", f"finite {', '.join(names)}")
+        raise refuse("claims that are not numbers", f"finite {', '.join(names)}")
     if not isinstance(claims.get("certified"), bool) or claims["strong_convexity"] < 0.0:
         raise refuse("damaged claims", "certified: true or false, strong_convexity >= 0")
     if not isinstance(meta.get("digest"), dict) or not isinstance(terms, dict):
@@ -215,7 +215,7 @@ def _check(path: PathLike, meta: Arrays, arrays: Arrays) -> None:
 
 
 def _check_entries(refuse: Any, loss: Any) -> None:
-    """Raise unless the loss of observed entries is one that can be stated."""
+    """Raise unless the loss of observed entries is a known one with valid parameters."""
     inner, ridge = loss.get("loss", {"kind": "squared"}), loss.get("ridge", 0.0)
     kind = inner.get("kind") if isinstance(inner, dict) else None
     fine = kind in ("squared", "huber", "logistic", "poisson", "own")

@@ -83,7 +83,7 @@ def _balance_both(k: Index, room: Any, loss: plain.Entries) -> None:
     from scipy.sparse import csgraph  # slow to import
 
     m, d = loss.shape
-    # the entry with most room at each position, and heavier edges for less room
+    # the entry with the most room at each position, and heavier edges for less room
     order = np.lexsort((-room, loss.cols, loss.rows))
     keys = (loss.rows * d + loss.cols)[order]
     order = order[np.append(True, keys[1:] != keys[:-1])]

@@ -28,7 +28,7 @@ Digest = dict[str, list[Any]]
 
 @dataclass(frozen=True)
 class Piece:
-    """An array of the data: its name, shape and dtype, and how to read some of it."""
+    """An array of the data: its name, shape and dtype, and a function that reads a part."""
 
     name: str
     shape: tuple[int, ...]
@@ -37,7 +37,7 @@ class Piece:
     held: bool = False  # whether it is a NumPy array in memory
 
     def parts(self) -> Iterator[np.ndarray[Any, Any]]:
-        """All of it, in order."""
+        """All parts, in order."""
         row = self.dtype.itemsize * math.prod(self.shape[1:])
         step = max(1, BYTES // max(1, row))
         for first in range(0, self.shape[0], step):
@@ -52,7 +52,7 @@ class Piece:
         """Sum of the bits of its entries as integers, times 1, 3, 5, ..., modulo 2**64.
 
         The entries are little-endian and in C order. A change of one entry always changes
-        the sum. It detects mistakes, not forgery, and no proof rests on it: the verifier
+        the sum. It detects mistakes, not forgery, and no proof relies on it: the verifier
         recomputes every claim from the data it is given.
         """
         found = count = 0
@@ -135,7 +135,7 @@ def indices(name: str, array: Any) -> Piece:
 
 
 def _dtype(array: Any) -> np.dtype[Any]:
-    """float32 and float64 as they are, integers and booleans as float64."""
+    """float32 and float64 unchanged, integers and booleans as float64."""
     name = str(array.dtype).rpartition(".")[2]
     return np.dtype(name) if name in ("float32", "float64") else np.dtype(np.float64)
 
@@ -155,7 +155,7 @@ def _weighted(words: np.ndarray[Any, Any], first: int) -> int:
 
 
 def compiled_passes(entries: int) -> Any:
-    """The module of compiled passes if they are worth it for this many entries, or None."""
+    """The module of compiled passes if they are faster for this many entries, or None."""
     if entries < compiling.COMPILED_FROM or not compiling.current():
         return None
     try:
@@ -166,7 +166,7 @@ def compiled_passes(entries: int) -> Any:
 
 
 def digest(pieces: list[Piece]) -> Digest:
-    """By name, the type, the shape and the checksum of each piece."""
+    """The type, the shape and the checksum of each piece, by name."""
     return {one.name: [one.kind, list(one.shape), one.checksum()] for one in pieces}
 
 

@@ -24,7 +24,7 @@ FEASIBLE = 1e-9  # relative violation that counts as rounding, in float64
 
 @dataclass(frozen=True, repr=False)
 class Proof:
-    """A proof that X is within `gap` of the optimum, which anybody with the data can check.
+    """A proof that X is within `gap` of the optimum, which anyone with the data can check.
 
     Get it from `result.proof` or `Proof.load`.
 
@@ -47,22 +47,22 @@ class Proof:
 
     @property
     def digest(self) -> Digest:
-        """By name, the type, the shape and the checksum of the arrays of the data."""
+        """The type, the shape and the checksum of the arrays of the data, by name."""
         return self.digests()
 
     @property
     def value(self) -> float:
-        """f(X) is at most this."""
+        """Upper bound on f(X)."""
         return float(self.claims["value"])
 
     @property
     def lower_bound(self) -> float:
-        """The optimal value is at least this."""
+        """Lower bound on the optimal value."""
         return float(self.claims["lower_bound"])
 
     @property
     def gap(self) -> float:
-        """X is at most this far above the optimum."""
+        """Upper bound on the distance of f(X) from the optimal value."""
         return max(0.0, self.value - self.lower_bound)
 
     @property
@@ -72,7 +72,7 @@ class Proof:
 
     @property
     def certified(self) -> bool:
-        """Whether the gap is claimed to be at most eps."""
+        """True if the gap is claimed to be at most eps."""
         return bool(self.claims["certified"])
 
     @property
@@ -134,7 +134,7 @@ class Proof:
 
 
 def verify(proof: Proof | PathLike, problem: Problem) -> Verdict:
-    """Check a proof with code that shares nothing with the solvers.
+    """Check a proof with code that is independent of the solvers.
 
     The value of X, its feasibility and the lower bound are recomputed in float64 from the
     problem's data, with an allowance for every rounding error. See docs/verify.md.
@@ -149,7 +149,7 @@ def verify(proof: Proof | PathLike, problem: Problem) -> Verdict:
     Returns
     -------
     Verdict
-        True if the claim holds; otherwise its `reason` says what does not.
+        True if the claim holds; otherwise its `reason` says which part does not.
     """
     if isinstance(problem, Proof):
         raise InputError("problem", "a Proof", "the other order: verify(proof, problem)")
@@ -187,8 +187,8 @@ def _checked(proof: Proof, told: Description) -> Verdict:
             given = "none" if y is None else f"shape {y.shape}"
             raise ProofError("proof", f"a dual point of {given}", f"one of shape {shape}")
     if digest(told.pieces) != proof.digest:
-        raise ProofError("proof", "one about other data", "the data that it was made from")
-    with np.errstate(over="ignore", invalid="ignore"):  # extreme numbers lead to refusal
+        raise ProofError("proof", "one about other data", "the data that it was computed from")
+    with np.errstate(over="ignore", invalid="ignore"):  # extreme numbers lead to a rejection
         return check(proof.claim(), told.statement)
 
 

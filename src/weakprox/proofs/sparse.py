@@ -68,7 +68,7 @@ def _pull(evidence: Evidence) -> Matrix:
 
 def _proximal(run: Problem, X: Matrix, pull: Matrix) -> Matrix:
     """prox of R/w at X + K'y/w, without the quadratic of R; rounding errors are zeros."""
-    w = float(run.loss.smoothness) or 1.0  # a linear G: any weight has the same fixed points
+    w = float(run.loss.smoothness) or 1.0  # a linear G: all weights have the same fixed points
     v = X + pull / w
     native = like(v, run.loss.reference)
     y = run.penalty.pull(proximal_dual(run.penalty, native, 1.0 / w))
@@ -77,7 +77,7 @@ def _proximal(run: Problem, X: Matrix, pull: Matrix) -> Matrix:
 
 
 def _semidefinite(Y: Matrix) -> Matrix:
-    """Add to the diagonal what makes a matrix positive semidefinite; other zeros stay."""
+    """Raise the diagonal until a matrix is positive semidefinite; other zeros remain."""
     Y = 0.5 * (Y + Y.T)
     least = float(decompositions.eigvalsh(Y)[0])
     size = float(np.abs(Y).max())

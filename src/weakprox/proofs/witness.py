@@ -1,4 +1,4 @@
-"""Proofs made from results: the evidence that a result keeps, and the claims it supports."""
+"""Proofs from results: the evidence that a result keeps, and the claims that it supports."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ from weakprox.verifier.claims import Proved, prepared, proved, reach, worth
 from weakprox.verifier.spectrum import FULL
 from weakprox.verifier.sums import U
 
-CHECKED = 400  # shorter side up to which a proof is verified while it is made
+CHECKED = 400  # shorter side up to which a proof is verified while it is computed
 SHARE = 0.02  # share of the gap that storing the dual point may cost, if the gap is above `eps`
 SPARE, LARGER = 0.25, 1.5  # shares of the distance to `eps`, and of the gap, otherwise
 SHARP = 4e-9  # share of the value by which two verifiers' bounds on sparse matrices may differ
 # Multiples of the verifier's allowances, since other machines and verifiers round differently;
-# a smaller one is taken if it decides whether the requested accuracy is proved.
+# a smaller one is used if the proof of the requested accuracy depends on it.
 SAFE = (64.0, 16.0, 4.0)
 
 
@@ -53,7 +53,7 @@ def sparse_of(result: Result) -> SparsePoint:
 def _kept(result: Result) -> tuple[Problem, Evidence]:
     """The problem, and the evidence for the certificate in the run's unit and precision.
 
-    Raises a ProofError that says why there is none.
+    Raises a ProofError that gives the reason if there is none.
     """
     if result.sampled:
         wanted = "a finite sum: a bound from samples holds at a confidence only"
@@ -83,7 +83,7 @@ def _kept(result: Result) -> tuple[Problem, Evidence]:
 
 def made(result: Any, evidence: Evidence, told: Description) -> Proof:
     """The proof of a result's certificate, in the units of the user's problem."""
-    digests = digested(told.pieces)  # computed beside the rest
+    digests = digested(told.pieces)  # computed in parallel with the rest
     statement, unit = told.statement, float(result.unit)
     answer = _factors("X", result.low_rank, 1.0)
     arrays = dict(answer)
@@ -103,7 +103,7 @@ def made(result: Any, evidence: Evidence, told: Description) -> Proof:
     rho = reach(statement, value)
     spare = max(0.0, float(result.eps) - gap)
     certified = gap <= float(result.eps)
-    # the file may prove less than the run, but not less than requested: this saves bytes
+    # the file may prove less than the run, but not less than requested, which saves bytes
     most = min(LARGER * gap, SPARE * spare) if certified else SHARE * gap
     lost = Loss()
     extent = float(np.linalg.norm(X.s)) if w > 0.0 else rho
@@ -125,7 +125,7 @@ def made(result: Any, evidence: Evidence, told: Description) -> Proof:
             arrays |= _named(f"y{i}", y.scaled(unit) if weighted else y)
     strong = float(run.loss.strong_convexity)
     if isinstance(statement.loss, (plain.Measurements, plain.Regression)):
-        # verifiers may find less
+        # verifiers may find a smaller bound
         strong = statement.loss.convexity(strong, statement.spectral.symmetric, 4.0)[0]
     claims = {
         "value": value,
@@ -201,7 +201,7 @@ def _allowed(proof: Proof, told: Description, result: Any, norm: float | None) -
         bound = proved(claim, statement, value + SAFE[0] * far)
         lower, lost = bound.value, bound.error + 2 * U * abs(bound.value)
     if not math.isfinite(lower - lost):
-        given = "a bound that the dual point does not prove by itself"
+        given = "a bound that the dual point alone does not prove"
         raise ProofError("result", given, "another method, such as DavisYin")
     tries = [(value + times * far, lower - times * lost) for times in SAFE]
     shown = [both for both in tries if both[0] - both[1] <= proof.eps]
@@ -236,7 +236,7 @@ def _margin(proof: Proof, told: Description, value: float, eps: float) -> float:
     else:
         given = prepared(claim, statement)
         start, error, size = given.start.error, given.slope.error, given.size
-    if eps > 1e-10 and "samples" in told.terms["loss"]:  # their mean was taken in float32
+    if eps > 1e-10 and "samples" in told.terms["loss"]:  # their mean was computed in float32
         start += 4 * eps * size * math.sqrt(2 * max(value, 0.0))
     return start + (error + 10 * max(proof.shape) * U * size) * rho + 64 * U * abs(value)
 
@@ -259,7 +259,7 @@ def _factors(name: str, X: LowRank, unit: float) -> dict[str, Any]:
 
 
 def _named(name: str, y: Any) -> dict[str, Any]:
-    """Arrays of a dual point that is stored as it is."""
+    """Arrays of a dual point that is stored unchanged."""
     if isinstance(y, list):
         return {f"{name}_{i}": _array(one) for i, one in enumerate(y)}
     return {name: _array(y)}

@@ -94,7 +94,7 @@ def _means(rows: Vector, columns: Vector, values: Vector, shape: tuple[int, int]
     """A sparse matrix with the mean of the observations of each entry."""
     counts = scipy.sparse.csr_array((np.ones(len(values)), (rows, columns)), shape=shape)
     sums = scipy.sparse.csr_array((values, (rows, columns)), shape=shape)
-    for one in (counts, sums):  # both then hold the same entries in the same order
+    for one in (counts, sums):  # both then contain the same entries in the same order
         one.sum_duplicates()
     sums.data = sums.data / counts.data
     return sums
@@ -118,7 +118,7 @@ def _held_out(model: MatrixCompletion) -> str | None:
 
 
 def _what_is_shown(model: MatrixCompletion, additive: bool) -> str:
-    """What the matrices of the page are."""
+    """Description of the matrices on the page."""
     said = "The estimate below is the low-rank part of the predictions"
     if model.intercepts != "none":
         said += ", without mean and intercepts"

@@ -77,7 +77,7 @@ def write_imputation_report(
 
 
 def in_words(weights: Mapping[str, float]) -> str:
-    """What the predictions consist of."""
+    """The composition of the predictions, in words."""
     used = {NAMES[name]: weight for name, weight in weights.items() if weight}
     if not used:
         return NAMES["mean"]

@@ -21,8 +21,8 @@ from weakprox.report.mathml import spoken, typeset
 from weakprox.storage.tree import plain
 
 SCRIPTS = ("base.js", "axes.js", "pointer.js", "lines.js", "heatmap.js", "start.js")
-WORDY = 40  # characters from which on a cell of a table keeps a width of its own
-LEAST_CONTENTS = 3  # sections from which on there is a table of contents
+WORDY = 40  # number of characters from which a cell of a table has its own width
+LEAST_CONTENTS = 3  # number of sections from which there is a table of contents
 DASH = "\u2013"
 # Inside <script> these would end the block or, in old parsers, the line.
 _UNSAFE = {ord(character): f"\\u{ord(character):04x}" for character in "<>&\u2028\u2029"}
@@ -57,7 +57,7 @@ def cell_html(value: Any) -> str:
 
 
 def is_number_like(value: Any) -> bool:
-    """Whether a table cell reads as a number ("1.2 ± 0.3" does)."""
+    """Return True if a table cell looks like a number ("1.2 ± 0.3" does)."""
     if value is None or isinstance(value, (int, float, np.integer, np.floating)):
         return not isinstance(value, bool)
     return not isinstance(value, Mark) and bool(_NUMBER_LIKE.match(str(value)))
@@ -134,7 +134,7 @@ def table_html(
         body += f"<tr{' role=row' if stacked else ''}>{''.join(cells)}</tr>"
     below = f"<p class=note>{written(note)}</p>" if note else ""
     label = escape((spoken(caption) if math else caption) or "table")
-    # Outside of what scrolls: a caption inside a wide table is cut off on a phone.
+    # Outside the scrolling part, since a caption in a wide table is cut off on a phone.
     words = f"<p class=caption>{written(caption)}</p>" if caption else ""
     kind = " class=stacked role=table" if stacked else ""
     return (

@@ -1,7 +1,8 @@
 r"""Formulas as MathML, which browsers typeset without a library: a small part of TeX.
 
-Known are letters, numbers, scripts, groups, `\frac`, `\text`, and the commands in the tables
-below. Anything else raises, so that a misspelt formula fails in a test and not on a page.
+Supported are letters, numbers, scripts, groups, `\frac`, `\text`, and the commands in the
+tables below. Anything else raises, so that a misspelt formula fails in a test and not on a
+page.
 """
 
 from __future__ import annotations
@@ -47,7 +48,7 @@ _LIMITS = ("sum", "max", "min")  # their scripts go below and above
 
 
 def formula(tex: str, *, display: bool = False) -> str:
-    """The formula as an element of the page; the TeX is its text for readers aloud."""
+    """The formula as an element of the page; screen readers get the TeX."""
     style = " displaystyle=true" if display else ""
     return f'<math alttext="{escape(tex)}"{style}>{_Parser(tex).whole()}</math>'
 
@@ -59,7 +60,7 @@ def typeset(text: str) -> str:
 
 
 def spoken(text: str) -> str:
-    """The text without the marks of formulas, for names that only readers aloud see."""
+    """The text without the marks of formulas, for names that only screen readers use."""
     return _INLINE.sub(lambda found: found[1].replace("\\", ""), text)
 
 

@@ -1,7 +1,7 @@
 """A page of text, tables and plots in one HTML file that needs no network.
 
-Blocks appear in the order of the calls, under the current section. All text is escaped; NaN
-and infinities are gaps in a plot.
+Blocks appear in the order of the calls, under the current section. All text is escaped. NaN and
+infinities appear as gaps in a plot.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class Figure(ABC):
 
     @property
     def wide(self) -> bool:
-        """Whether the figure takes the full width of the page."""
+        """True if the figure takes the full width of the page."""
         return False
 
     @abstractmethod
@@ -73,7 +73,7 @@ class Figure(ABC):
 
 @dataclass(frozen=True)
 class Panels(Figure):
-    """A row of plots that share colours and one legend."""
+    """A row of plots with common colours and one legend."""
 
     panels: tuple[Panel, ...]
     kind: ClassVar[str] = "panels"
@@ -140,9 +140,9 @@ class Heatmap(Figure):
 
 
 class Page:
-    """A report page: words, tables and plots that are drawn in the reader's browser.
+    """A report page: text, tables and plots that are drawn in the reader's browser.
 
-    The file holds its data, style and script and loads nothing. Plots show their values
+    The file contains its data, style and script and loads nothing. Plots show their values
     under the pointer, zoom and offer their data as CSV.
     """
 
@@ -180,13 +180,13 @@ class Page:
         self._add(f'<p class="formulas wide">{inner}</p>')
 
     def letters(self, meanings: Iterable[tuple[str, str]]) -> None:
-        """What the letters of a formula mean, each in TeX with its meaning in words."""
+        """The meaning of the symbols in a formula, each in TeX with its meaning in words."""
         said = "; ".join(f"{mathml.formula(tex)} is {escape(text)}" for tex, text in meanings)
         if said:
             self._add(f'<p class="text wide">{said}.</p>')
 
     def code(self, text: str) -> None:
-        """Text as it stands, to be copied."""
+        """Preformatted text, to be copied."""
         self._add(f"<pre class=wide>{escape(text)}</pre>")
 
     def notice(self, text: str, kind: str = "plain", heading: str = "") -> None:
@@ -195,7 +195,7 @@ class Page:
         self._add(f'<p class="notice {kind} wide" role=note>{strong}{escape(text)}</p>')
 
     def facts(self, facts: Mapping[str, Any], kind: str = "") -> None:
-        """Names with their values, those of the kind "key" in a box; None is a dash."""
+        """Names with their values, those of the kind "key" in a box; None appears as a dash."""
         items = "".join(
             f"<div><dt>{escape(str(key))}</dt><dd>{markup.cell_html(value)}</dd></div>"
             for key, value in facts.items()
@@ -213,7 +213,7 @@ class Page:
         math: bool = False,
         stacked: bool = False,
     ) -> None:
-        """A table; columns of numbers are aligned to the right, None is a dash.
+        """A table; columns of numbers are aligned to the right, None appears as a dash.
 
         With `math`, caption and note have formulas in TeX between dollars. If `stacked`, the
         cells of a row are below each other on a phone, so that long ones need no scrolling.
@@ -291,7 +291,7 @@ class Page:
         self._add(heatmap)
 
     def attach(self, name: str, value: Any) -> None:
-        """Put further data into the page's JSON, under a name that it does not use itself."""
+        """Add data to the page's JSON, under a name that the page does not use itself."""
         self._attached[name] = markup.clean(value)
 
     def data(self) -> dict[str, Any]:

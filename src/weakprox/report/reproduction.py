@@ -218,8 +218,8 @@ def reproduction_page(summaries: Mapping[str, Summary]) -> Page:
     )
     if quick:
         page.notice(
-            "These runs are fewer and smaller than the paper's, and stopped earlier. They "
-            "show that everything works. No conclusion is drawn from them.",
+            "These runs are fewer and smaller than the paper's, and stopped earlier. They only "
+            "show that the programs work; no conclusions can be drawn from them.",
             "warning",
             heading="A quick run:",
         )
@@ -360,7 +360,7 @@ def _curves(summary: Summary, accuracy: str, measure: str) -> list[Series]:
 
 
 def _epochs(summary: Summary, paper: bool) -> str:
-    """Sentences on the number of epochs that SVRGCG ran."""
+    """Sentences about the number of epochs that SVRGCG ran."""
     found = summary["epochs"]
     counts = ", ".join(f"{epochs_run(summary, key)} at {key}" for key in found)
     said = f"Epochs that SVRGCG began until it was there or was stopped: {counts}."
@@ -381,7 +381,7 @@ def _epochs(summary: Summary, paper: bool) -> str:
 
 
 def _claim(page: Page, claim: Summary, where: str) -> None:
-    """The paper's claim against each rival: what holds, fails or is not decided."""
+    """The paper's claim against each competitor: where it holds, fails or is undecided."""
     page.table(
         ["SVRGCG needs less of", *(f"than {words}" for words in RIVALS.values())],
         [

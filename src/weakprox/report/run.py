@@ -66,15 +66,16 @@ def write_report(
     rows, columns : sequence of str, optional
         Labels, shown beside the heat maps and under the pointer.
     settings : mapping, optional
-        Anything else worth recording, such as "file", the name of the data.
+        Further settings to record, such as "file", the name of the data.
     figures : str or Path, optional
-        Directory for every plot as PNG and SVG as well; needs matplotlib.
+        Directory to which every plot is also written, as PNG and SVG; needs matplotlib.
     title : str, optional
         Title of the page; by default the name of the file in `settings["file"]`.
     scale : float
         Factor by which the estimate differs from the minimiser, such as `scale_` of
         `SparseLowRank`, which undoes the shrinkage. Pictures, singular values, residual and
-        variance explained are those of the estimate; value and proof those of the minimiser.
+        explained variance are those of the estimate; value and proof are those of the
+        minimiser.
     noise : float, optional
         Standard deviation of the noise in an entry; by default estimated from the data if
         they have no more than 2**22 entries, all of them observed.
@@ -108,7 +109,7 @@ def write_report(
 def begun(
     title: str, what: str, found: Gathered, result: Result, facts: dict[str, Any]
 ) -> Page:
-    """A page with the first box, which has these facts and the proof, and the verdict."""
+    """A page that begins with a box of these facts and the proof, and the verdict."""
     said = verdict(result)
     page = Page(title, f"Report of {what} by weakprox {found.numbers['weakprox']}")
     page.attach("report", found.numbers)
@@ -136,7 +137,7 @@ def _title(title: str | None, settings: Mapping[str, Any] | None) -> str | None:
 
 
 def _difference(minimiser: LowRank, found: Gathered) -> str:
-    """How the estimate differs from the minimiser, in words."""
+    """The difference between the estimate and the minimiser, in words."""
     s, mine = to_numpy(minimiser.s), to_numpy(found.point.s)
     if not found.numbers["factored"]:
         return (
@@ -284,7 +285,7 @@ def _add_problem(page: Page, problem: Problem | None, numbers: Mapping[str, Any]
     if problem is not None and not {"lam", "tau"} & numbers["settings"].keys():
         facts |= numbers["problem"]["weights"]
     page.facts(facts | settings)
-    # without the absolute accuracy if the run worked towards a relative one
+    # without the absolute accuracy if a relative one was requested
     parameters = {k: v for k, v in numbers["parameters"].items() if k != "eps" or v}
     if parameters:
         page.table(
@@ -302,7 +303,7 @@ def add_matrices(
     *,
     support: bool = True,
 ) -> None:
-    """Data, estimate and residual, where the estimate is not zero, and singular values."""
+    """Data, estimate and residual, the support of the estimate, and singular values."""
     page.section(
         "Matrices",
         "Red entries are positive, blue ones negative. Point to read a cell, drag to zoom; "
@@ -344,7 +345,7 @@ def add_matrices(
 
 
 def _add_history(page: Page, result: Result) -> None:
-    """Value, bound and gap against SVDs, seconds and samples, as far as each was used."""
+    """Value, bound and gap against the numbers of SVDs, seconds and samples that were used."""
     trace = result.trace
     page.section("History of the run")
     if len(trace) == 0:
@@ -427,7 +428,7 @@ def overview(
 
 
 def _entry_sizes(ax: Any, matrices: dict[str, Matrix | None]) -> None:
-    """Draw the share of entries above any threshold: sparsity, whatever counts as zero."""
+    """Draw the share of entries above any threshold, which shows sparsity for all of them."""
     thresholds, lines = np.geomspace(1e-4, 1.0, 81), []
     for name, matrix in matrices.items():
         if matrix is not None:

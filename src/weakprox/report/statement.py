@@ -1,4 +1,4 @@
-"""The problem and its settings, stated for a reader: formulas in TeX, settings in words."""
+"""The problem as formulas in TeX, and its settings in words."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ NAMES = {
 
 
 class Statement(NamedTuple):
-    """What is minimised, over which X, and the meaning of letters as (TeX, words)."""
+    """The objective, the domain of X, and the meaning of symbols as (TeX, words)."""
 
     objective: str
     domain: str
@@ -72,7 +72,7 @@ def _loss(loss: Any, where: list[tuple[str, str]]) -> str:
 
 
 def _completion(loss: losses.Completion, where: list[tuple[str, str]]) -> str:
-    """The squared loss of observed entries, which the sum runs over."""
+    """The squared loss, a sum over the observed entries."""
     found, scaled = "x_{i j}", loss.scaling != "none"
     where.append(("y_{i j}", "an observed value; the sum is over observed entries"))
     if scaled:

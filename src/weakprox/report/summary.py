@@ -44,7 +44,7 @@ GROUNDS = {  # by `Certificate.rests_on`
 
 @dataclass(frozen=True)
 class Gathered:
-    """All that a report shows: numbers as plain JSON types, and matrices as they are drawn."""
+    """The contents of a report: numbers as plain JSON types, and matrices as they are drawn."""
 
     numbers: dict[str, Any]
     point: LowRank  # the estimate in factors, or its leading triplets
@@ -110,7 +110,8 @@ def gather(
         seen, residual = reduced(observed), reduced(difference)
         whole, left = math.sqrt(observed.sqnorm()), math.sqrt(difference.sqnorm())
         if left <= FILLED * whole and observed.has_gaps():
-            difference = residual = None  # the data with their gaps filled: nothing is left
+            # the data with their missing entries filled: no residual is left
+            difference = residual = None
         else:
             numbers["data_norm"] = whole
             numbers["residual_norm"] = left
@@ -137,9 +138,9 @@ def gather(
 
 
 def shown_estimate(result: Result, scale: float = 1.0) -> Any:
-    """The matrix that a report shows: the answer times a factor, or that of a model.
+    """The matrix that a report shows: the answer times a factor, or the estimate of a model.
 
-    An array if the model's is not of low rank, else in factors.
+    It is an array if the model's estimate is not of low rank, otherwise in factors.
     """
     X = result.low_rank
     if scale != 1.0:
@@ -210,7 +211,7 @@ def _leading(matrix: Any, count: int) -> LowRank:
 
 
 class Verdict(NamedTuple):
-    """What is proved about the answer: kind of notice, a heading, and sentences."""
+    """What is proved about the answer: the kind of notice, a heading, and sentences."""
 
     kind: str
     heading: str
@@ -218,10 +219,10 @@ class Verdict(NamedTuple):
 
 
 def percentage(gap: float, bound: float) -> str | None:
-    """The gap in percent of the lower bound; None if that says little.
+    """The gap in percent of the lower bound; None if that is not informative.
 
-    This is so if the bound is not positive, or the gap many times as large. The percentage is
-    rounded up, so that the statement is not stronger than the proof.
+    This is the case if the bound is not positive, or the gap is many times as large. The
+    percentage is rounded up, so that the statement is not stronger than the proof.
     """
     if not (0.0 < bound < math.inf and 0.0 <= gap < math.inf):
         return None
@@ -236,7 +237,7 @@ def percentage(gap: float, bound: float) -> str | None:
 
 
 def proved(result: Result) -> str:
-    """What the certificate proves, as one bound."""
+    """The statement of the certificate as one bound."""
     proof = result.certificate
     if not proof.proves:
         return "nothing"

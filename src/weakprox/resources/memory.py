@@ -24,7 +24,7 @@ T = TypeVar("T")
 
 SHARE = 0.8  # share of the available memory; the rest is for computations
 UNKNOWN = 4 << 30  # assumed if the system does not report it
-HOARDED = 1 << 25  # bytes of arrays beside which freed memory is worth giving back
+HOARDED = 1 << 25  # size of arrays, in bytes, from which freed memory is returned to the system
 CGROUP = Path("/sys/fs/cgroup")
 MODES = ("r", "r+", "w+")  # modes of maps whose pages can be read again from the file
 # Decimal and binary units, as for disks and for memory.
@@ -129,7 +129,7 @@ def mapping(x: Any) -> mmap.mmap | None:
 
 
 def on_disk(x: Any) -> bool:
-    """Whether the entries are stored in a file."""
+    """Return True if the entries are stored in a file."""
     return mapping(x) is not None
 
 
@@ -188,7 +188,7 @@ def _system() -> int | None:
 
 
 def _told(path: str, name: str) -> int | None:
-    """Bytes that a file of the kernel gives under a name, in kibibytes; None if it does not."""
+    """Bytes that a file of the kernel lists under a name, in kibibytes; None if it does not."""
     try:
         for line in Path(path).read_text(encoding="ascii").splitlines():
             if line.startswith(name):

@@ -128,15 +128,15 @@ def other_data() -> InputError:
 
 
 def _is_answer_of(result: Result, problem: Problem) -> bool:
-    """Whether f at the answer is the result's value.
+    """Return True if f at the answer equals the result's value.
 
-    A run that was proved before its first epoch ended has nothing else that tells data apart:
-    reading them would have cost it a share of its time.
+    A run that was proved before its first epoch ended has no other record of its data, since
+    reading all of them would have taken a share of its time.
     """
     X, unit = result.low_rank, result.unit
     value = unit**2 * problem.value(LowRank(X.U, X.s / unit, X.Vt), problem.loss.everything())
     near = max(NEAR, ROUNDED * eps_of(problem.loss.reference))
-    # an answer that fits all data has the value of its rounding errors
+    # if the answer fits all data, its value consists of rounding errors
     least = 0.5 * near**2 * problem.loss.smoothness * X.sqnorm
     return math.isclose(value, result.value, rel_tol=near, abs_tol=least)
 
@@ -162,7 +162,7 @@ class Keeper:
         if self.every < 0.0:
             raise InputError("checkpoint_every", repr(every), wanted)
         self.path: Path = checked_target(path)
-        self._whole = False  # whether the file at `path` is one to keep
+        self._whole = False  # whether to keep the file at `path`
         self._latest: Checkpoint | None = None
         self._tried = False
         self._written = -float("inf")
@@ -170,7 +170,7 @@ class Keeper:
         self._writes = codec_for(problem, None if automatic else solver)
 
     def refuse_existing(self) -> None:
-        """Raise if the file exists, rather than overwrite an earlier run."""
+        """Raise if the file exists, so that an earlier run is not overwritten."""
         if self.path.exists():
             wanted = "to resume from it, or another name"
             raise FileError(self.path, "a file that already exists", wanted)
@@ -246,10 +246,11 @@ def codec_for(problem: Problem, solver: Method | None) -> Codec:
         given["solver"] = solver
     if problem.observed is not None:  # of vectors in blocks
         given["pattern"] = problem.observed.pattern
-    elif problem.elsewhere:  # a matrix on workers, beside which z lives
+    elif problem.elsewhere:  # a matrix on workers, which also store z
         given["centre"] = problem.of_loss.target
     own = () if solver is None else solver.stores
-    moves = getattr(problem.of_loss.target, "stores", ())  # classes of a target kept as moves
+    # classes of a target that is stored as a sequence of moves
+    moves = getattr(problem.of_loss.target, "stores", ())
     return Codec.of((*stored_classes(), *own, *moves), given)
 
 
@@ -296,7 +297,7 @@ def _unfit(state: Checkpoint, problem: Problem) -> list[str]:
 
 
 def _like_X(part: Any, problem: Problem) -> bool:
-    """Whether it is missing, or a matrix of the shape and kind of X."""
+    """Return True if it is missing, or a matrix of the shape and kind of X."""
     if part is None:
         return True
     if isinstance(part, LowRank):

@@ -28,7 +28,7 @@ from weakprox.solvers import (
 from weakprox.solvers.base import ARRAYS, Method, array_bytes, as_method, thin_bytes
 
 LEAN_FROM = 200  # size from which passes over memory cost more than Python does
-SMALL = 64 << 20  # bytes that a run may take without asking the system
+SMALL = 64 << 20  # bytes that a run may use without a check of the available memory
 ASKED = "it was requested"
 
 
@@ -136,13 +136,16 @@ def choose(problem: Problem, rank: int | None = None) -> Choice:
         return Choice(few, f"{short}; AdaptiveSVRGCG holds few arrays")
     if not problem.loss.is_finite_sum:
         why = f"{name} is known through samples only, and this method draws as many as the "
-        return Choice(SampleAverage(rank=rank), why + "accuracy needs and minimises their mean")
+        return Choice(
+            SampleAverage(rank=rank), why + "accuracy requires and minimises their mean"
+        )
     if DualAscent.applies(problem):
         why = f"{name} is a squared distance and the penalty has few pieces, so that the dual "
         return Choice(DualAscent(rank=rank), why + "problem is small and smooth")
     if ADMM.pays(problem):
         why = (
-            f"the curvature of {name} differs much between directions, so that proximal steps "
+            f"the curvature of {name} varies strongly between directions, so that proximal "
+            f"steps "
         )
         return Choice(ADMM(rank=rank), why + "need fewer decompositions than gradient steps")
     why = f"{name} is a finite sum, for which the splitting usually needs few decompositions "

@@ -45,7 +45,8 @@ from weakprox.solvers.base import SMALL, fits
 GROWTH = 1.1  # looks follow every step at first, later a growth of the steps by a tenth
 PROOF_GROWTH = 1.5  # proofs cost a decomposition each, so they are rarer
 THOROUGH = 3000  # size up to which a proof by a full decomposition follows failed ones
-EVALUATION, CERTIFICATE = 1 << 62, 1 << 63  # names of random streams, beyond any step number
+# numbers of random streams, larger than any step number
+EVALUATION, CERTIFICATE = 1 << 62, 1 << 63
 UNMOVED = (Status.CALLBACK, Status.INTERRUPTED, Status.SAMPLER_FAILED)  # kept despite a proof
 CONFIDENCE = 0.95  # confidence of certificates from evaluation samples
 SUMS = 16  # units of rounding in a value that was summed in float64
@@ -113,7 +114,7 @@ def _rounding(problem: Problem) -> float:
 
 
 def _diverged(problem: Problem, value: float) -> bool:
-    """Whether a value is above that at zero."""
+    """Return True if a value is above that at zero."""
     zero = LowRank.zero(problem.shape, problem.loss.reference)
     there = problem.value(zero)
     return value > there + 1e-6 * abs(there)
@@ -136,7 +137,7 @@ def ticked(state: State, candidate: Candidate, seconds: float) -> Looked:
 def _promising(state: State, candidate: Candidate) -> bool:
     """Return True if the method's own estimate says that a proof would now succeed."""
     tracker, tools = state.tracker, state.tools
-    # estimates of inexact decompositions are wrong, so a more accurate one is another chance
+    # estimates from inexact decompositions may be wrong: a more accurate one may succeed
     smaller = candidate.gap <= tracker.prove_below or candidate.powers > tracker.powers
     if not state.fixed.proves or not smaller:
         return False
@@ -251,8 +252,8 @@ def _bounded(
 ) -> State:
     """Return the state with a proved lower bound and its evidence, if they are the best.
 
-    A bound that is infinite or above a value already reached contradicts itself (a term of
-    the user's may be wrong) and is dropped.
+    A bound that is infinite or above a value already reached is contradictory (a custom term
+    may be wrong) and is dropped.
     """
     tracker, reached = state.tracker, state.tracker.best_value
     if not math.isfinite(lower):
@@ -269,7 +270,7 @@ def _bounded(
 
 
 def _contradictory(lower: float, reached: float, like: Array) -> bool:
-    """Whether a bound exceeds a value by more than rounding errors in this dtype."""
+    """Return True if a bound exceeds a value by more than rounding errors in this dtype."""
     if not lower > reached:
         return False
     return lower > reached + 256 * eps_of(like) * (abs(reached) + abs(lower))
@@ -280,7 +281,7 @@ def prove(state: State, candidate: Candidate, *, ending: bool = False) -> State:
     problem = state.problem
     if state.fixed.sampled or state.memory is None:
         return state
-    if state.fixed.settings.estimated:  # no proof wanted: accept the method's estimate
+    if state.fixed.settings.estimated:  # no proof requested: accept the method's estimate
         if not math.isfinite(candidate.gap):
             return state
         return _bounded(state, state.tracker.best_value - candidate.gap, "exact")
@@ -365,10 +366,10 @@ def finish(state: State, status: Status) -> Result:
         value, rounding = measured(state, answer, known)
         eps = _accuracy(problem, *aim, value, answer)
         if settings.tol and eps > settings.tol * abs(value) and _diverged(problem, value):
-            eps = settings.tol * abs(value)  # the size of such a point means nothing
+            eps = settings.tol * abs(value)  # the size of such a point is meaningless
         tracker = replace(state.tracker, best_value=value)
         if _contradictory(tracker.lower, value + rounding, fixed.reference):
-            # passes and methods of a term of the user's disagree
+            # passes and methods of a custom term disagree
             tracker, state = replace(tracker, lower=-math.inf), replace(state, evidence=None)
         state = replace(state, tracker=tracker)
         short = value + rounding - state.tracker.lower > eps
@@ -389,12 +390,12 @@ def finish(state: State, status: Status) -> Result:
     if proved and status not in UNMOVED:
         status = Status.CONFIDENT if fixed.sampled else Status.CERTIFIED
     elif not proved and status is Status.CERTIFIED:
-        status = Status.FINISHED  # rounding cost the proof between look and answer
+        status = Status.FINISHED  # rounding since the last look invalidated the proof
     if status is Status.EXPECTED and 32 * eps_of(answer.s) * abs(value) > eps:
         status = Status.FINISHED  # no theorem covers rounding errors above eps
     if status is Status.EXPECTED:
-        # The theorem is about the iterate and an oracle whose rank suffices. Its promise
-        # must cover the way to the answer and what the oracle itself measured.
+        # The theorem is about the iterate and an oracle whose rank suffices. It must also
+        # cover the step to the answer and the error that the oracle itself measured.
         lost = max(0.0, problem.value(answer, state.batch) - iterate_value)
         lost += solver.oracle_excess(state.memory)
         if solver.promised(state.memory) + lost > (1 + 1e-4) * eps:
@@ -479,10 +480,10 @@ def _answer(state: State, own: Proof | None) -> tuple[State, LowRank, float]:
 def _sampled_certificate(
     state: State, status: Status, answer: LowRank, dual: DualPoint | None, own: Proof | None
 ) -> Certificate:
-    """Return value and gap from samples that had no part in choosing the answer.
+    """Return value and gap from samples that were not used to choose the answer.
 
-    A solver's own proof comes first: it may rest on more samples than these. If they
-    contradict it, the larger of its gap and theirs is returned.
+    A solver's own proof comes first: it may rest on more samples than these. If they contradict
+    it, the larger of the two gaps is returned.
     """
     problem, loss = state.problem, state.problem.loss
     try:
@@ -514,7 +515,7 @@ def _sampled_certificate(
 
 
 def _fresh(state: State, status: Status) -> list[tuple[Any, int]]:
-    """Draw evaluation samples that nothing has used yet, in groups that show their scatter."""
+    """Draw fresh evaluation samples, in groups whose means show the scatter."""
     if status is Status.SAMPLER_FAILED:
         raise SamplerError("sampler", "one that has failed", "no more calls")
     loss, size = state.problem.loss, state.fixed.settings.evaluation_samples
@@ -586,7 +587,7 @@ def measured(
 
 
 def _in_one_pass(problem: Problem, answer: LowRank) -> bool:
-    """Whether a compiled pass computes f from factors, sooner than from an array."""
+    """Return True if a compiled pass computes f faster from factors than from an array."""
     if problem.of_loss.centre is None or answer.rank > ONE_PASS:
         return False
     return passes_for(problem.centre()) is not reference
@@ -598,7 +599,7 @@ def violation(problem: Problem, answer: LowRank) -> float:
     if answer.s.dtype.itemsize != 4 or problem.of_spectral.tau is None:
         return found
     tau = float(problem.of_spectral.tau)
-    if problem.spectral.symmetric:  # rounding also makes eigenvalues negative
+    if problem.spectral.symmetric:  # rounding can also make eigenvalues negative
         found = max(found, _lost(answer) / max(tau, answer.nuclear_norm))
     return max(found, answer.excess(tau, _lost(answer)))
 

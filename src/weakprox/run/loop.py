@@ -109,7 +109,7 @@ class Run:
             self.state = replace(self.state.on(restated), restated=begin.restated)
 
     def execute(self, X: Array | LowRank | None = None) -> Result:
-        """Run from X, or from zero. Whatever ends it, return the best point so far."""
+        """Run from X, or from zero; return the best point so far, whatever ends the run."""
         if X is not None:
             self.state = replace(self.state, first=X)
         made = self.state.fixed.origin.compiled
@@ -120,7 +120,7 @@ class Run:
             try:
                 try:
                     status = self._solve()
-                finally:  # whatever ends the run, the file holds the last state
+                finally:  # however the run ends, the file contains the last state
                     if self.keeper is not None:
                         self.keeper.flush()
                 result = self._result(status)
@@ -137,7 +137,7 @@ class Run:
                 raise
             finally:
                 self.arena.trim()
-                # it refers to this object through `tick`: the cycle would keep the data
+                # it refers to this object through `tick`: this cycle would keep the data
                 # until it is collected
                 del self.state
 
@@ -163,7 +163,7 @@ class Run:
             return stop.status
         except KeyboardInterrupt:
             if not self.begun:
-                raise  # nothing has begun, so there is nothing to return
+                raise  # no step has been made, so there is no result to return
             # the last iterate may be half updated: return to the last complete one
             self.state = replace(self.state, latest=None)
             return Status.INTERRUPTED
@@ -181,7 +181,7 @@ class Run:
             signal = raised.with_traceback(None)  # which would keep the step's arrays
         else:
             self.state = replace(self.state, memory=memory)
-            del state, memory  # so that only the last memory is held
+            del state, memory  # so that only the latest memory is kept
             self._after_step(self.state.solver.candidate(self.state.memory))
         self._identify()  # before the problem changes
         after = escalate.escalated(self.state, signal, self._begun)
@@ -379,9 +379,9 @@ def _call(problem: Problem, solver: Method, settings: Settings) -> Call:
 def _settle(loss: Any, *, streamed: bool) -> None:
     """Make a loss compute its constants now, at the same place in every run.
 
-    What it keeps of that may change the bits of its gradients (`Sensing` keeps a Gram
-    matrix), and a resumed run does not start its solver. A stream of samples advances by
-    the samples that are drawn for them.
+    What it stores then may change the bits of its gradients (`Sensing` stores a Gram matrix),
+    and a resumed run does not start its solver. A stream of samples advances by the samples
+    that are drawn for them.
     """
     names = ["smoothness", "strong_convexity"] if loss.is_finite_sum or streamed else []
     for name in [*names, *(["term_smoothness"] if streamed else [])]:

@@ -44,9 +44,9 @@ class Need:
     work: float  # and in a longer run
     proof: float  # further arrays temporarily, while f is evaluated or a bound is proved
     factors: int  # bytes of thin factors, vectors, tiles, and numba if it is yet to be loaded
-    early: int  # bytes in all: in the first 16 iterations,
+    early: int  # bytes in total: in the first 16 iterations,
     peak: int  # of an ordinary long run,
-    most: int  # and where decompositions are full ones
+    most: int  # and with full decompositions
     disk: float  # arrays in scratch files, for a budget that they do not fit in
     fits: bool  # whether the peak fits into the available memory
 
@@ -159,9 +159,9 @@ class Plan:
     needs : tuple of Need
         One for each solver.
     chosen, reason : str
-        The solver that `minimize` would take, and why.
+        The solver that `minimize` would choose, and why.
     process : int
-        Most bytes that this process would hold then, with all it holds already.
+        Peak memory of this process in that run, in bytes, including what it holds already.
     early : int
         The same for a run of at most 16 iterations.
     room : int
@@ -243,17 +243,17 @@ def plan(
     *,
     max_memory: int | str | None = None,
 ) -> Plan:
-    """Return what runs would hold in memory, without running any.
+    """Return the memory that runs would need, without running any.
 
     Parameters
     ----------
     problem : Problem
         The problem.
     solver : Method, class or str, optional
-        Only this one, as in `minimize`; by default (or for "auto") all that suit the
-        problem, at their own settings.
+        A single solver, as in `minimize`; by default (or for "auto") all solvers that apply to
+        the problem, with their default settings.
     max_memory : int or str, optional
-        The budget that `minimize` would be given.
+        The budget, as in `minimize`.
 
     Returns
     -------
@@ -269,8 +269,10 @@ def plan(
     else:
         chosen.check(problem)
         if chosen.arrays is None:
-            given = f"{type(chosen).__name__}, which does not state its memory"
-            raise InputError("solver", given, "one of the library, or one with `arrays`")
+            given = f"{type(chosen).__name__}, which does not declare its memory"
+            raise InputError(
+                "solver", given, "a solver of the library, or one that declares `arrays`"
+            )
     needs = tuple(need_of(problem, method) for method in named.values())
     mine = needs[list(named).index(type(chosen).__name__)]
     here = resident() - held_bytes(problem)
@@ -304,7 +306,7 @@ def check_room(problem: Problem, solver: Method) -> None:
 
 
 def _applicable(problem: Problem) -> dict[str, Method]:
-    """Return the solvers of the library that suit the problem, at their own settings."""
+    """Return the library's solvers that apply to the problem, with their default settings."""
     found = {}
     for name in solvers.__all__:
         kind = getattr(solvers, name)

@@ -75,7 +75,7 @@ class Settings:
     evaluation_samples: int = 2
     reason: str = ""  # for choosing the solver
     scale_samples: int = 0  # drawn to find the size of f that tol is relative to
-    unit: float = 1.0  # the user's X is this times the X of the run
+    unit: float = 1.0  # factor by which the X of the run is multiplied to give the user's X
     call: Call | None = None  # the user's call, if these settings do not determine it
     proof: bool | None = None  # whether to keep what a proof needs; None: if it is small
     estimated: bool = False  # accept the method's own estimate of its gap without a proof
@@ -141,7 +141,7 @@ class Evidence:
 
     @property
     def cheap(self) -> bool:
-        """Whether a copy costs little compared with the decomposition of the bound."""
+        """True if a copy costs little compared with the decomposition of the bound."""
         return not isinstance(self.dual, FactoredDual)
 
     @property
@@ -197,11 +197,11 @@ class Tracker:
 
 @dataclass(frozen=True)
 class Origin:
-    """What was determined at the start of a run; a resumed run does not repeat it."""
+    """The quantities determined at the start of a run, which a resumed run does not repeat."""
 
     solver: Method  # that began
     reason: str  # for choosing it
-    eps: float  # as given, or what tol came to
+    eps: float  # as given, or computed from tol
     scale_samples: int
     stream: int | None = None  # position of a stream of samples
     compiled: bool | None = None  # whether passes are compiled; None if there are few entries
@@ -209,7 +209,7 @@ class Origin:
 
 @dataclass(frozen=True)
 class Fixed:
-    """What stays the same during a run."""
+    """The parts of a run that do not change."""
 
     settings: Settings
     origin: Origin
@@ -245,7 +245,7 @@ class State:
 
 @dataclass(frozen=True, eq=False)
 class Data:
-    """f at a fixed matrix of rank one, and a digest of the data where one was wanted."""
+    """f at a fixed matrix of rank one, and a digest of the data if requested."""
 
     value: float
     digest: str = ""
@@ -297,7 +297,7 @@ def _feed(found: Any, thing: Any) -> None:
         _feed(found, (thing.data, thing.indices, thing.indptr))
     elif is_dataclass(thing) and not isinstance(thing, type):
         _feed(found, [getattr(thing, field.name) for field in fields(thing)])
-    else:  # not in this process: its name has to do
+    else:  # not in this process: use its name
         found.update(named(thing)[:1000].encode())
 
 

@@ -1,4 +1,4 @@
-"""Errors of denoised matrices: on copies that a fit has not seen, and by Stein's estimate."""
+"""Errors of denoised matrices on unseen copies, and by Stein's estimate."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ PROBE = 0.1  # length of the step along which answers are compared, in units of 
 
 @dataclass(frozen=True)
 class HeldOut:
-    """Errors on unseen copies for every point of a grid, with the shrinkage undone or not.
+    """Errors on unseen copies for every point of a grid, with or without undoing the shrinkage.
 
     An answer X and its refit R (see `selection.debias`) are compared with an unseen copy Z as
     c X + w R, where either w = 0 or c = 1 - w. Their products are enough for every c and w.
@@ -47,7 +47,7 @@ class HeldOut:
         """The shares c of the answers and w of their refits that are best on unseen copies.
 
         Without `debias` they are 1 and 0. With True, w is 0 and c at least 1. With "auto", a
-        relaxed refit takes the place of the factor where its error is less.
+        relaxed refit replaces the factor if its error is smaller.
         """
         ones, zeros = np.ones(self.along.shape[1:]), np.zeros(self.along.shape[1:])
         if debias is False:
@@ -138,14 +138,14 @@ def held_out(
     grid : Grid
         Weights and radii.
     folds : int or sequence of int, optional
-        Number of copies to leave out, one after the other, or which ones; all by default.
+        Number of copies to leave out, one after the other, or their indices; all by default.
     penalty, spectral, tol, rank, seed, progress
         As in `regularization_path`; there is no progress bar with `n_jobs`.
     n_jobs : int, optional
-        Folds to work on at a time, by joblib, each with one thread of BLAS.
+        Number of folds to process in parallel by joblib, each with one thread of BLAS.
     max_seconds : float, optional
-        Time limit. The points of the first copy that are not reached have errors NaN;
-        further copies that are not completed are left out.
+        Time limit. Points that are not reached with the first copy have the error NaN; further
+        copies that are not completed are omitted.
     refit : bool
         Whether refits of the answers are compared as well, for ``debias="auto"``.
     """
@@ -203,7 +203,7 @@ def _left_out(
 def _compared(
     refit: bool, fold: Fold, point: Weights, start: None
 ) -> tuple[tuple[float, ...], None]:
-    """Error and products of the next point; the path itself provides the warm starts."""
+    """Error and products of the next point; the path provides the warm starts."""
     Z, A, steps = fold
     X = next(steps)[2].low_rank
     if refit:
@@ -256,8 +256,8 @@ def sure_over_grid(
 
     The divergence is estimated by :math:`\langle w, X(M + h w) - X(M)\rangle / h` for random
     :math:`w` and a small :math:`h` (Ramani et al. 2008), averaged over `probes` directions.
-    Each costs one more path. Errors of the answers, of accuracy `tol`, are divided by h. Other
-    parameters are those of `held_out`; the estimates are summed over entries.
+    Each costs one more path. Errors of the answers, which have the accuracy `tol`, are divided
+    by h. Other parameters are those of `held_out`; the estimates are summed over entries.
     """
     A, noise = matrix("M", M), positive("noise", noise)
     named_by = seed_number("seed", seed)

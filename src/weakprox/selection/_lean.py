@@ -1,4 +1,4 @@
-"""Factored steps for many small, nearly solved problems in a row, without a whole run.
+"""Factored steps for a sequence of small, nearly solved problems, without a whole run.
 
 On a path a point takes an iteration or two, and the rest of a run of `minimize` (looks, traces,
 proofs, checkpoints) would cost several times as much. The iteration is that of
@@ -29,14 +29,14 @@ from weakprox.solvers.davis_yin import LeanSplitting, Memory, balance
 
 SPARE = 8  # columns of the block beyond the rank, of which
 FRESH = 2  # are random, to find what the others miss
-INEXACT = 0.1  # share of the accuracy that a decomposition may cost,
-SWEEPS = 12  # and after how many power steps no more are tried
+INEXACT = 0.1  # allowed error of a decomposition, as a share of the accuracy,
+SWEEPS = 12  # and largest number of power steps
 TINY = 1e-300
-MOST = 40  # iterations, after which a method with more memory does better
+MOST = 40  # number of iterations after which a method with more memory is faster
 
 
 class Solved(NamedTuple):
-    """A point of a path: its answer, what is known about it, and what the next may use."""
+    """A point of a path: its answer, what is known about it, and data for the next point."""
 
     low_rank: LowRank
     value: float
@@ -46,7 +46,7 @@ class Solved(NamedTuple):
 
 
 def applies(problem: Problem) -> bool:
-    """Whether these steps can solve the problem: dense data in float64, in NumPy."""
+    """Return True if these steps can solve the problem: dense NumPy data in float64."""
     if not LeanSplitting.applies(problem) or problem.elsewhere:
         return False
     reference = problem.loss.reference
@@ -64,13 +64,13 @@ def _shrunk(problem: Problem) -> np.ndarray[Any, Any]:
 
 
 def free_radius(problem: Problem) -> float:
-    """A radius from which on a ball has no effect, whatever its tau."""
+    """A radius from which a ball has no effect."""
     X = _shrunk(problem)
     return math.sqrt(min(X.shape)) * float(np.linalg.norm(X))
 
 
 def unconstrained(problem: Problem) -> Solved | None:
-    """The solution where h has no effect."""
+    """The solution if h has no effect."""
     X = _shrunk(problem)
     found = gram_svd(X, lambda s: int((s > 1e-6 * s[0]).sum()), min(X.shape))
     if found is None:
@@ -135,10 +135,10 @@ def _minus_gradient(step: Step, C: Any, X: Any, out: Any) -> Any:
 
 
 def _projected(steps: Factored, state: Memory, k: int, allowed: float) -> tuple[Memory, float]:
-    """The proximal point of z, and what its inexact triplets cost, times gamma.
+    """The proximal point of z, and the error due to its inexact triplets, times gamma.
 
-    By the usual second-order estimate: a residual r moves a singular value by about |r|^2
-    over its distance from those left out. Power steps are taken until that is allowed.
+    The error is estimated to second order: a residual r moves a singular value by about |r|^2
+    over its distance from those left out. Power steps are repeated until it is small enough.
     """
     for sweep in range(SWEEPS):
         state = steps.project(state, k)
@@ -160,7 +160,7 @@ def _projected(steps: Factored, state: Memory, k: int, allowed: float) -> tuple[
 
 
 def _block(past: Warmth, rng: np.random.Generator) -> np.ndarray[Any, Any]:
-    """The neighbours' block, cut to what is needed, and some random columns."""
+    """The neighbours' block, truncated to the required width, and some random columns."""
     assert past.basis is not None
     V = past.basis[:, : past.rank + SPARE - FRESH]
     more = rng.standard_normal((V.shape[0], FRESH)) / math.sqrt(V.shape[0])

@@ -45,12 +45,13 @@ BLOCK, POWERS = 8, 12  # width and power steps of the decomposition that gives t
 ABOVE = 1.0 + 1e-6  # factor for that weight, for rounding
 FACTORS = (1.0, 4.0)  # range of the factor that undoes the shrinkage of X
 LINE = {"xatol": 0.01, "maxiter": 12}  # options of the search for that factor
-STEPS, EVERY = 40, 6  # steps of a fit on a path at most, and between corrections
-STILL = 0.03  # share of `tol`, relative to f, that a step must lower f by
-DENSE = 0.25  # share of observed entries from which steps are enough
-EXACT = 1e-12  # residuals of this share of the values are rounding
+# largest number of steps of a fit on a path, and steps between corrections
+STEPS, EVERY = 40, 6
+STILL = 0.03  # least relative decrease of f in a step, as a share of `tol`
+DENSE = 0.25  # share of observed entries from which steps suffice
+EXACT = 1e-12  # share of the values up to which residuals are rounding errors
 FITTED = 1e-6  # accuracy of intercepts alone
-MANY = 20_000  # observations, from which one part is held out instead of folds
+MANY = 20_000  # number of observations from which one part is held out instead of folds
 FOLDS, SHARE = 5, 0.1
 HIDING = 0x0B5E  # name of the random stream of held-out observations
 
@@ -84,7 +85,7 @@ class ObservedPath:
     rank : int or None
         Largest rank of answers.
     seconds : float
-        Time for all of it.
+        Total time.
     """
 
     lam: float
@@ -132,7 +133,7 @@ class HeldOutEntries:
         self._plain: Completion | None = None
 
     def kept(self, ridge: float | None = None, scaling: str | None = None) -> Completion:
-        """The loss of the other observations, with another ridge or scaling, made once."""
+        """The loss of the other observations, with another ridge or scaling, computed once."""
         if self._plain is None:
             self._plain = self.whole.part(np.logical_not(self.hidden))
         if ridge is None and scaling is None:
@@ -252,8 +253,8 @@ def observed_path(
     """Choose the weight of the nuclear norm for a loss of observed entries.
 
     Some observations are held out. The weight falls from the one at which X = 0, each fit
-    starts from the last one, and the weight with the least error on the observations held
-    out is taken. X is kept in factors throughout.
+    starts from the last one, and the weight with the least error on the observations held out
+    is chosen. X is kept in factors throughout.
 
     Parameters
     ----------
@@ -265,10 +266,10 @@ def observed_path(
     cv : int or float
         Number of folds, or the share of the observations that is held out once.
     patience : int, optional
-        Number of weights in a row without a gain after which the path ends; None tries all.
+        Number of consecutive weights without a gain after which the path ends; None tries all.
     one_standard_error : bool
-        Take the largest weight whose error exceeds the least by at most one standard error
-        of their difference. It needs two folds or more.
+        Choose the largest weight whose error exceeds the least by at most one standard error of
+        their difference. It needs two folds or more.
     clip : (float, float), optional
         Range to which predictions are clipped before they are compared.
     tol : float
@@ -305,7 +306,7 @@ def observed_path(
         loss = loss.in_unit(unit)
         clip = None if clip is None else (clip[0] / unit, clip[1] / unit)
     if lams is None:
-        first = zero_weight(loss, named_by) or 1.0  # any weight will do for zeros
+        first = zero_weight(loss, named_by) or 1.0  # any weight suits zeros
         weights = [first * STEP**k for k in range(WEIGHTS)]
     else:
         weights = sorted((positive("lams", x) / unit for x in np.ravel(lams)), reverse=True)
@@ -403,7 +404,7 @@ def filled_point(
     rank: int | None,
     deadline: Deadline,
 ) -> tuple[LowRank, Effects]:
-    """As `path_point`, with steps on the array of the observations."""
+    """Like `path_point`, with steps on the array of the observations."""
     unit = unit_of(problem)
     if unit != 1.0:  # early steps are in float32, whose range is short
         start = None if start is None else LowRank(start.U, start.s / unit, start.Vt)
@@ -444,7 +445,7 @@ def path_trial(
     def trial(
         part: HeldOutEntries, candidate: Any, start: LowRank | None
     ) -> tuple[tuple[float, ...], LowRank]:
-        # many short passes, which would each set the number of threads
+        # many short passes, each of which would set the number of threads
         with one_thread(0), compiling.passes(compiling.chosen(kind=compiling.ENTRIES)):
             loss = prepare(part, candidate)
             if math.isfinite(candidate.lam):

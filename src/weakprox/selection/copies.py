@@ -64,7 +64,7 @@ def thinned(M: Any, noise: float | str, copies: int = 5, seed: Seed = 0) -> Copi
     copies : int
         Number of copies, at least two.
     seed : int, Generator or None
-        Fixes the random numbers; None draws new ones.
+        Seed of the random numbers; None draws new ones.
     """
     A, count = matrix("M", M), integer("copies", copies, least=2)
     rng = stream(seed_number("seed", seed), THINNING)

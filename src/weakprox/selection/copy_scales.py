@@ -1,4 +1,4 @@
-"""Whether noisy copies of a matrix have different scales, such as units or exposures."""
+"""Test whether noisy copies of a matrix have different scales, such as units or exposures."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from weakprox.selection.noise import Values
 REFERENCES = 200  # copies that the others are compared with
 SWEEPS = 100  # largest number of sweeps of the least squares fit
 STILL = 1e-10  # change of a scale at which it ends
-FEWEST = 3  # fewest copies: the products of two do not show which one is larger
+FEWEST = 3  # least number of copies: the product of two does not show which one is larger
 APART = 1.5  # ratio of scales from which they count as different
-ROUNDS = 30  # rounds of reweighting by the noise that the last weights left
+ROUNDS = 30  # rounds of reweighting by the noise estimated with the last weights
 CERTAIN = 5.0  # standard errors by which the extremes must be away from the mean
 
 
@@ -52,7 +52,7 @@ def copy_scales(samples: Any) -> Values:
 
 
 def scales_differ(samples: Any, scales: Values) -> bool:
-    """Whether the extreme scales are far apart, and by more than noise explains."""
+    """Return True if the extreme scales are far apart, by more than noise explains."""
     if not scales.max() > APART * scales.min():
         return False
     S, variances = _fitted(samples, scales)
@@ -67,8 +67,8 @@ def scales_differ(samples: Any, scales: Values) -> bool:
 def rescaled_moments(samples: Any, scales: Values) -> Moments:
     """The matrix that the copies are multiples of, as the moments of equal copies.
 
-    Copies count by their scale and the inverse of the variance of their noise, which is
-    least squares. The scatter is that of equal copies whose mean has the same noise.
+    Copies are weighted by their scale over the variance of their noise (least squares). The
+    scatter is that of equal copies whose mean has the same noise.
     """
     S, variances = _fitted(samples, scales)
     n, variance = len(scales), 0.0

@@ -1,9 +1,9 @@
-"""How the shrinkage of a denoised matrix is undone.
+"""Methods to undo the shrinkage of a denoised matrix.
 
 A fit X is multiplied by a factor, or moved towards its refit R: the matrix with the singular
-vectors of X (or with its support, if X is sparse only) that is nearest to the data. The
-relaxed fit X + w (R - X) has one number to choose, as the factor has (Meinshausen, "Relaxed
-Lasso", 2007). Both are chosen by data that the fit has not seen.
+vectors of X (or with its support, if X is sparse only) that is nearest to the data. The relaxed
+fit X + w (R - X) has one number to choose, like the factor (Meinshausen, "Relaxed Lasso",
+2007). Both are chosen by data that the fit has not seen.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def debiasing(argument: str, value: Any) -> Debias:
 
 
 def refitting(argument: str, value: Any) -> bool:
-    """Whether refits are tried: True for "auto", False for False."""
+    """Return True if refits are tried: True for "auto", False for False."""
     if isinstance(value, (bool, np.bool_)) and not value:
         return False
     if is_auto(value):
@@ -42,7 +42,7 @@ def refitting(argument: str, value: Any) -> bool:
 
 
 def undone_by(scale: float, share: float) -> str:
-    """How the shrinkage of scale X + share R was undone: "none", "scale" or "refit"."""
+    """The method that undid the shrinkage of scale X + share R: "none", "scale" or "refit"."""
     if share:
         return "refit"
     return "none" if scale == 1.0 else "scale"
@@ -68,13 +68,13 @@ def relaxed(towards: Values, length: Values) -> Values:
     return np.clip(share, 0.0, 1.0)
 
 
-# fits that predict: folds show how much of a refit is best
+# for models that predict: folds determine the best share of a refit
 
 
 def refit_to(predictions: Values, answers: Values) -> Values:
     """Values t >= 0 with which the columns of `predictions` are nearest to the answers.
 
-    A column holds what one pair of singular vectors predicts.
+    A column contains the predictions of one pair of singular vectors.
     """
     if not predictions.shape[1]:
         return np.zeros(0)
@@ -97,7 +97,7 @@ class Unseen(NamedTuple):
 
     @classmethod
     def of(cls, fitted: Values, refitted: Values, answers: Values) -> Unseen:
-        """From both predictions of the answers."""
+        """Compute the losses from both predictions of the answers."""
         apart, left = refitted - fitted, answers - fitted
         towards, length = float(np.mean(apart * left)), float(np.mean(apart * apart))
         return cls(float(np.mean(left * left)), towards, length)

@@ -1,4 +1,4 @@
-"""How lam and tau are chosen for a noisy matrix, in Python and on the command line."""
+"""The choice of lam and tau for a noisy matrix, in Python and on the command line."""
 
 from __future__ import annotations
 
@@ -33,25 +33,27 @@ from weakprox.selection.search import (
 )
 from weakprox.spectral import NuclearBall, TracePSD
 
-COPIES = 5  # copies that one matrix is split into; each is held out once
-REPEATS = 5  # sets of copies that candidates are compared by if the first set is undecided
-CLOSE = 3.0  # standard errors within which the first set is undecided
-REPEATED = 100_000  # entries up to which there are further sets: larger ones average more
-FIRST = 2  # copies that a weight is first compared by if the matrix is larger than that
+COPIES = 5  # number of copies that a matrix is split into; each is held out once
+# number of sets of copies by which candidates are compared if the first is not decisive
+REPEATS = 5
+CLOSE = 3.0  # standard errors within which the first set is not decisive
+# size up to which there are further sets, since larger matrices average more
+REPEATED = 100_000
+FIRST = 2  # number of copies by which a weight is first compared if the matrix is larger
 REPEATING = 0x4EA7  # name of the random stream of further sets
 KINDS = ("copy", "sparse", "low-rank", "both")  # kinds of models, from simple to rich
 COPY, SOFT, LOW_RANK, BOTH = range(4)  # their positions
 QUICK = (6, 5)  # weights and radii that are tried
 ROUGH = 1e-3  # relative accuracy of the fit whose residual shows the noise
-ORDINARY = (1e-60, 1e60)  # sizes of the largest entry whose fourth powers are numbers
+ORDINARY = (1e-60, 1e60)  # limits for the largest entry, whose fourth power must be finite
 SEARCH_ARRAYS = 8  # arrays of the size of the matrix that the search needs besides the copies
-SAMPLE = 1_000_000  # entries to choose by if the copies do not fit into memory
-CLEARLY = 0.9  # a second noise level counts if it is below this share of the first
+SAMPLE = 1_000_000  # number of entries used for the choice if the copies do not fit into memory
+CLEARLY = 0.9  # a second noise level is used if it is below this share of the first
 
 
 @dataclass(frozen=True)
 class Choice:
-    """Weight, radius, what undoes their shrinkage, and what was tried.
+    """Weight, radius, how to undo their shrinkage, and the candidates tried.
 
     The estimate is the minimiser times `scale` plus its refit times `refit`.
     """
@@ -114,14 +116,14 @@ class Tried:
         return float(np.nanmin(self.errors.mean(axis=0)))
 
     def surpasses(self, first: HeldOut) -> bool:
-        """Whether the best candidate is clearly better than all those of `first`."""
+        """Return True if the best candidate is clearly better than all those of `first`."""
         errors, found = self.errors, first.errors(debias=self.debias)
         count = len(found)
         best = errors[:count, int(np.nanargmin(errors.mean(axis=0)))]
         return bool(clearly_positive(found.reshape(count, -1) - best[:, None]).all())
 
     def undecided(self) -> list[int]:
-        """Candidates within a few standard errors of the best; empty if it stands alone."""
+        """Candidates within a few standard errors of the best; empty if there are no others."""
         errors = self.errors
         if len(errors) < COPIES:
             return []
@@ -129,14 +131,14 @@ class Tried:
         return np.flatnonzero(found).tolist() if found.sum() > 1 else []
 
     def again(self, some: list[int], further: list[HeldOut]) -> Tried:
-        """These candidates alone, compared with further sets of copies as well."""
+        """These candidates only, compared with further sets of copies as well."""
         first = HeldOut.joined([one.flat() for one in self.found], folds=False).some(some)
         sets = [first, *further]
         joined = HeldOut.joined(sets, folds=True)
         return Tried(self.debias, [self.points[i] for i in some], [joined], len(sets))
 
     def choice(self) -> Choice:
-        """The simplest kind of model, and its least radius, within a standard error."""
+        """The simplest kind of model, with its least radius, within a standard error."""
         errors = self.errors
         keys = [point[:2] for point in self.points] if len(errors) > 1 else None
         return self.at(least(errors, keys, self.repeats))
@@ -163,7 +165,7 @@ def candidates(grid: Grid, kind: int = BOTH) -> list[Candidate]:
 
 
 def _simple_points(M: Values, grid: Grid) -> list[Candidate]:
-    """The data as they are, and soft thresholding with every weight."""
+    """The unchanged data, and soft thresholding with every weight."""
     nuclear = math.sqrt(min(M.shape)) * float(np.linalg.norm(M))
     points = [Candidate(COPY, 0, 0.0, max(float(grid.taus.max()), nuclear))]
     return points + [
@@ -174,7 +176,7 @@ def _simple_points(M: Values, grid: Grid) -> list[Candidate]:
 
 
 def _closed_forms(copies: Copies, points: list[Candidate]) -> HeldOut:
-    """Errors of the data as they are and of soft thresholding, on copies left out."""
+    """Errors of the unchanged data and of soft thresholding, on copies left out."""
     found = np.empty((5, len(copies), len(points), 1))
     for k in range(len(copies)):
         A, Z = copies.without(k), copies.means[k]
@@ -199,12 +201,12 @@ class NoisyMatrix:
     M: Values
     counts: bool = False  # whether the entries are Poisson counts
     psd: bool = False  # whether the signal is symmetric positive semidefinite
-    rank: int | None = None  # of the answers, at most
+    rank: int | None = None  # largest rank of the answers
     debias: Debias = True  # how shrinkage is undone before answers are compared
     seed: int = 0
     deadline: Deadline = Deadline()  # noqa: RUF009 (immutable)
     progress: bool | Literal["auto"] = False
-    # comparisons by what they depend on: the noise level is often confirmed by a first fit
+    # cache of comparisons, since a first fit often confirms the noise level
     _known: dict[Hashable, Tried] = field(default_factory=dict, compare=False, repr=False)
 
     @property
@@ -256,8 +258,8 @@ class NoisyMatrix:
 
         Low rank alone (lam = 0) is tried first, then rising weights as long as the error on the
         folds falls. The nested simple models, the data themselves and soft thresholding alone,
-        have closed forms and are tried in any case. Of candidates that differ by less than a
-        standard error, the simplest kind of model and the least radius are taken.
+        have closed forms and are always tried. Of candidates that differ by less than a
+        standard error, the simplest kind of model and the least radius are chosen.
 
         Candidates that the copies hardly distinguish are compared by further sets of copies,
         so that the choice does not depend on the random numbers of one set. The standard
@@ -304,7 +306,7 @@ class NoisyMatrix:
     def _row(self, copies: Copies, row: Grid, tried: Tried | None) -> HeldOut | None:
         """Errors of a row on copies that are left out; None if it is clearly worse.
 
-        The first copies of a large matrix show whether the others are worth their time.
+        For a large matrix, the first copies show whether the others are worth the time.
         """
         if tried is None or self.M.size <= REPEATED or len(copies) <= FIRST:
             return self.held_out(copies, row)
@@ -317,7 +319,7 @@ class NoisyMatrix:
         return HeldOut.joined([first, others], folds=True)
 
     def _further(self, noise: float, points: list[Candidate], repeats: int) -> list[HeldOut]:
-        """Comparisons of candidates with further sets of copies, as far as time allows."""
+        """Comparisons of candidates with further sets of copies, as time allows."""
         seeds = stream(self.seed, REPEATING).integers(2**31, size=repeats - 1)
         simple = [point for point in points if point.kind in (COPY, SOFT)]
         lams = sorted({point.lam for point in points if point not in simple})
@@ -342,8 +344,8 @@ class NoisyMatrix:
 
         Estimates from one matrix mistake signal for noise if it is neither low-rank nor
         sparse. If the residual of a first fit shows clearly less noise, that level is
-        returned, unless it is below the precision of the data. Where most entries are equal,
-        the residual's median is that of a rounding error, and the first estimate is kept.
+        returned, unless it is below the precision of the data. If most entries are equal, the
+        residual's median is that of a rounding error, and the first estimate is kept.
         """
         if self.counts:
             return math.sqrt(float(self.M.mean()))
@@ -361,11 +363,11 @@ class NoisyMatrix:
 def choose_weights(
     M: Any, lam: float | None, tau: float | None, *, max_seconds: float | None, **settings: Any
 ) -> tuple[float, Choice]:
-    """Noise level of a matrix, and the weight and radius that are not given.
+    """Choose the noise level of a matrix, and the weight and radius if not given.
 
-    The choice is that of `SparseLowRank`, also for a matrix in tiles or on disk. If there is
-    not enough memory for copies of it, a random part of its rows and columns is used: lam
-    refers to single entries, and singular values fall like the root of the number of
+    The choice is the same as in `SparseLowRank`, also for a matrix in tiles or on disk. If
+    there is not enough memory for copies of it, a random part of its rows and columns is used:
+    lam refers to single entries, and singular values fall like the root of the number of
     entries. At most three quarters of `max_seconds` are used, since the final solve needs
     the rest. Keywords are those of `NoisyMatrix`. Data of extreme size are measured in another
     unit, since fourth powers are computed.

@@ -68,7 +68,7 @@ def default_grid(
     noise = noise_level(A) if noise is None else nonnegative("noise", noise)
     largest = float(np.abs(A).max())
     if largest == 0.0:
-        raise InputError("M", "a matrix of zeros", "one with a signal in it")
+        raise InputError("M", "a matrix of zeros", "one that contains a signal")
     top = min(largest, noise * math.sqrt(2.0 * math.log(max(2, A.size)))) or 0.1 * largest
     lams = np.append(np.geomspace(top, top / RANGE, n_lams - 1), 0.0)
     s = leading_values(A, noise_edge((A.shape[0], A.shape[1]), noise), psd=psd)
@@ -78,15 +78,15 @@ def default_grid(
     for lam in lams:
         shrunk = np.sign(A) * np.maximum(np.abs(A) - lam, 0.0)
         signal = float(leading_values(shrunk, math.inf, psd=psd, first=count)[:count].sum())
-        signal = signal or largest  # nothing is left: any radius will do
-        # above every nuclear norm; for lam = 0 that would give M itself
+        signal = signal or largest  # nothing is left: any radius is suitable
+        # above every nuclear norm; with lam = 0 this would give M itself
         last = math.sqrt(min(A.shape)) * float(np.linalg.norm(shrunk)) if lam else signal
         rows.append(np.append(shares * signal, max(last, signal)))
     return Grid(lams, np.array(rows))
 
 
 def leading_values(A: Values, edge: float, *, psd: bool = False, first: int = 16) -> Values:
-    """Falling singular values (or nonnegative eigenvalues) to the edge, `first` at least."""
+    """Falling singular values (nonnegative eigenvalues) down to the edge, at least `first`."""
     smaller, rank = min(A.shape), first
     while smaller > FULL_BELOW and 8 * rank <= smaller:
         if psd:

@@ -17,13 +17,14 @@ Values = np.ndarray[Any, np.dtype[np.float64]]
 Method = Literal["auto", "spectrum", "entries"]
 
 GAUSSIAN = 1.4826  # standard deviations in a median absolute deviation
-POISSON = (0.25, 2.5)  # ratios of variance and mean that count as Poisson's
+POISSON = (0.25, 2.5)  # ratios of variance and mean that are compatible with Poisson counts
 MOST = 1000  # rows and columns from which a spectrum is computed
 LOWEST = 0.25  # share of singular values, the smallest ones, that show whether there is a bulk
-SQUARE = 0.5  # ratio of sides up to which they do: those of square matrices fluctuate much
+SQUARE = 0.5  # ratio of sides up to which they do: those of square matrices fluctuate strongly
 SURE = 2.0  # standard errors by which they must differ from pure noise
-BISECTIONS = 52  # steps to an angle of the law of noise, which has as many digits
-BEYOND = 2.0  # how far a spectrum without a bulk is extrapolated (`benchmarks/data/levels.py`)
+BISECTIONS = 52  # bisection steps for an angle of the law of noise, one for each binary digit
+# extent of the extrapolation of a spectrum without a bulk (`benchmarks/data/levels.py`)
+BEYOND = 2.0
 
 
 def noise_level(M: Any, method: Method = "auto") -> float:
@@ -35,16 +36,15 @@ def noise_level(M: Any, method: Method = "auto") -> float:
         Signal plus noise.
     method : {"auto", "spectrum", "entries"}
         "spectrum" compares the median singular value with that of pure noise (Gavish &
-        Donoho, "The Optimal Hard Threshold for Singular Values is 4/sqrt(3)", 2014), which
-        holds while the signal's rank is below half of the smaller side. "entries" takes the
-        median absolute deviation of the entries, which holds while the signal touches less
-        than half of them. Each is too large if its assumption fails, so "auto" takes the
-        smaller one. If the smallest singular values show less noise than the median one, the
-        signal fills the spectrum; "auto" then extrapolates the decrease of the estimates
-        towards the smallest singular values, since even these contain signal. A median absolute
-        deviation of zero, as in data that are mostly zeros, is ignored. Rows and columns of
-        zeros have no noise and are left out of the spectrum; the level is the root mean square
-        over all entries.
+        Donoho, "The Optimal Hard Threshold for Singular Values is 4/sqrt(3)", 2014), which is
+        valid if the signal's rank is below half of the smaller side. "entries" uses the median
+        absolute deviation of the entries, which is valid if the signal affects less than half
+        of them. Each is too large if its assumption fails, so "auto" uses the smaller one. If
+        the smallest singular values show less noise than the median one, the signal fills the
+        spectrum; "auto" then extrapolates the decrease of the estimates towards the smallest
+        singular values, since even these contain signal. A median absolute deviation of zero,
+        as in data that are mostly zeros, is ignored. Rows and columns of zeros have no noise
+        and are left out of the spectrum; the level is the root mean square over all entries.
 
     Returns
     -------
@@ -101,12 +101,12 @@ def matrix(name: str, M: Any) -> Values:
 
 
 def are_counts(A: Values) -> bool:
-    """Whether all entries are integers, none negative."""
+    """Return True if all entries are nonnegative integers."""
     return bool(A.min() >= 0.0 and np.array_equal(A, np.rint(A)))
 
 
 def is_poisson(A: Values) -> bool:
-    """Whether a matrix holds counts whose variance is about their mean.
+    """Return True for a matrix of counts whose variance is about their mean.
 
     The variance is that of the spectrum, which is too small by up to a half if the counts
     are uneven. Counts that vary much more than Poisson's (or much less, such as the grey
@@ -121,8 +121,8 @@ def is_poisson(A: Values) -> bool:
 def resolution(A: Values) -> float:
     """The smallest noise that data of this precision can show.
 
-    That of rounding to the smallest difference between two entries, or that of the floating
-    point numbers.
+    It is that of rounding to the smallest difference between two entries, or to the
+    floating-point precision.
     """
     values = np.unique(A)
     rounding: float = max(A.shape) * np.finfo(float).eps * float(np.abs(A).max())
@@ -153,7 +153,7 @@ def _from_spectrum(A: Values, *, continued: bool = False) -> float:
 
 
 def _continuation(s: Values, longer: int) -> float:
-    """Factor of the variance from the median singular value where the signal has full rank.
+    """Factor of the variance from the median singular value if the signal has full rank.
 
     Every group of singular values gives an estimate of the variance. If the rank of the signal
     is low, those of the lower half agree. Otherwise the estimates fall towards the smallest
@@ -162,7 +162,7 @@ def _continuation(s: Values, longer: int) -> float:
     """
     size = len(s)
     ratio, few = size / longer, max(1, int(LOWEST * size))
-    if ratio > SQUARE or few < 2:  # one value is no group
+    if ratio > SQUARE or few < 2:  # one value does not form a group
         return 1.0
     law = mp_quantile(ratio, (np.arange(2 * few) + 0.5) / size)
     rising = s[::-1][: 2 * few] ** 2

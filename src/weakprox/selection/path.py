@@ -42,7 +42,7 @@ TINY = float(np.finfo(float).tiny)
 ZERO = 1e-3  # entries below this share of the largest count as zero, as in Result.nonzeros
 Counts = np.ndarray[Any, np.dtype[np.int64]]
 SHARE = 0.25  # share of the free memory that the points of a row may hold
-INSIDE = 1e-6  # relative distance from the sphere that is not rounding
+INSIDE = 1e-6  # relative distance from the sphere that exceeds rounding
 FAR = 1.5  # points whose radii differ by a larger ratio do not warm-start each other
 
 
@@ -64,12 +64,12 @@ class Path:
     lams : array of shape (n,)
         Weights, falling.
     taus : array of shape (n, k)
-        Radii, rising along each row (falling where they are prices of `NuclearNorm`).
+        Radii, rising along each row (falling if they are weights of `NuclearNorm`).
     values, gaps : arrays of shape (n, k)
-        f at the answers, and how far above the optimum they are: proved where `certified`,
-        else the solver's own estimate.
+        f at the answers, and their distance from the optimum: proved if `certified`, otherwise
+        estimated by the solver.
     ranks, nonzeros, svds : integer arrays of shape (n, k)
-        Of the answers, and how many decompositions each one took.
+        Ranks and nonzeros of the answers, and the number of decompositions for each.
     answers : tuple of tuples of LowRank
         `answers[i][j]` belongs to `lams[i]` and `taus[i, j]`.
     certified : bool
@@ -77,8 +77,8 @@ class Path:
     seconds : float
         Time for all of it.
     loss, penalty, spectral
-        The loss, and the functions that make a penalty of a weight and a spectral term of
-        a radius.
+        The loss, and the functions that return a penalty for a weight and a spectral term for a
+        radius.
     """
 
     lams: Values
@@ -121,12 +121,11 @@ class Path:
         Parameters
         ----------
         scores : array of shape (n, k) or (folds, n, k)
-            Errors on data that were held out: smaller is better. With folds, their mean
-            counts.
+            Errors on data that were held out: smaller is better. With folds, the mean is used.
         one_standard_error : bool
-            Take the simplest answer (smallest rank, then fewest nonzeros) that is not worse
-            than the best by more than one standard error. The error is that of the
-            difference between the two, fold by fold, since folds share their noise.
+            Choose the simplest answer (smallest rank, then fewest nonzeros) that is not worse
+            than the best by more than one standard error. The error is that of the difference
+            between the two, fold by fold, since folds share their noise.
         """
         try:
             found = np.asarray(scores, dtype=float)
@@ -142,12 +141,12 @@ class Path:
         return Point(i, j, float(self.lams[i]), float(self.taus[i, j]))
 
     def problem(self, row: int, column: int) -> Problem:
-        """The problem that one point of the grid stands for."""
+        """The problem of one point of the grid."""
         lam, tau = float(self.lams[row]), float(self.taus[row, column])
         return Problem(self.loss, self.penalty(lam), self.spectral(tau))
 
     def solve(self, row: int, column: int, **settings: Any) -> Result:
-        """A result of its own for one point, certified; keywords go to `minimize`."""
+        """Solve one point with a certificate; keywords go to `minimize`."""
         return minimize(self.problem(row, column), **settings)
 
 
@@ -167,7 +166,7 @@ def regularization_path(
 ) -> Path:
     """Solve min G(X) + R(X) + h(X) for all weights of R and all radii of h on a grid.
 
-    The path goes from simple answers to rich ones: weights fall and radii rise. Each run
+    The path leads from simple answers to complex ones: weights fall and radii rise. Each run
     starts from its solved neighbours, with their dual points and the block of the last
     decomposition.
 
@@ -183,8 +182,8 @@ def regularization_path(
     penalty : callable
         `penalty(lam)` is R; `penalties.L1` by default.
     spectral : callable
-        `spectral(tau)` is h: `NuclearBall` by default, `TracePSD`, `NuclearNorm` (for
-        which `taus` are prices, tried from high to low), or your own.
+        `spectral(tau)` is h: `NuclearBall` by default, `TracePSD`, `NuclearNorm` (for which
+        `taus` are weights, tried from high to low), or your own.
     tol : float
         Accuracy relative to f. The default is smaller than the random error of scores on
         held-out data; `Path.solve` solves a point more accurately.
@@ -192,9 +191,9 @@ def regularization_path(
         Largest rank of the answers. Answers of a higher rank are truncated to it; their
         gaps include the cost.
     seed : int, Generator or None
-        Fixes every random choice; None draws new random numbers.
+        Seed of all random choices; None draws new random numbers.
     certify : bool
-        Prove every gap. By default runs stop by the solver's own estimate, which neglects
+        Prove every gap. By default runs stop by the solver's own estimate, which ignores
         singular values outside its thin decomposition and saves the time of the proofs.
         `Path.solve` returns any single point with its proof.
     max_seconds : float, optional
@@ -324,7 +323,7 @@ class Chain:
     def solve(self, problem: Problem, tau: float) -> Solved:
         """Solve the next point of this row."""
         if self.last is not None and not self.certify:
-            # a ball that was not touched is not touched when it grows
+            # if the answer lies inside a ball, it lies inside every larger one
             self.row.append(self.row[-1])
             return self.last._replace(svds=0)
         past = self._past(problem.penalty, tau)
@@ -342,7 +341,7 @@ class Chain:
         return found
 
     def _cut(self, found: Solved, problem: Problem) -> Solved:
-        """Truncate the answer to the rank allowed; the gap includes the cost."""
+        """Truncate the answer to the allowed rank; the gap includes the cost."""
         X, most = found.low_rank, self.rank
         if most is None or X.rank <= most:
             return found
@@ -352,7 +351,7 @@ class Chain:
         return found._replace(low_rank=X, value=value, gap=gap)
 
     def _lean(self, problem: Problem, past: Warmth | None) -> Solved | None:
-        """Solve by the bare iteration if the problem has its form and stays low-rank."""
+        """Solve by the iteration alone if the problem has its form and stays low-rank."""
         if self.certify or not applies(problem):
             return None
         form = problem.values_form
@@ -366,7 +365,7 @@ class Chain:
     def _whole(self, problem: Problem, past: Warmth | None) -> Solved:
         """Solve by an ordinary run."""
         how: Any = {"seed": self.seed, "deadline": self.deadline, "certify": self.certify}
-        # factored steps were tried before, unless a proof is wanted or they do not apply
+        # factored steps were tried before, unless a proof is requested or they do not apply
         result = rough(problem, past, tol=self.tol, not_low=not self.certify, **how)
         answer, warmth = result.low_rank, None
         # a problem whose ball has no effect is nearly solved: neighbours need no warm start
@@ -389,7 +388,7 @@ class Chain:
         return above.beside(before, across)
 
     def _keep(self, warmth: Warmth | None) -> None:
-        """Keep the end of a run for its neighbours; of large matrices only the last one."""
+        """Keep the end of a run for its neighbours; for large matrices only the last one."""
         bytes_each = 2 * self.loss.reference.dtype.itemsize * math.prod(self.loss.shape)
         if bytes_each * (self.columns + 2) > SHARE * self.memory:
             self.above, self.row = [], [None] * len(self.row)
@@ -410,8 +409,8 @@ def rough(
     """Solve one of many problems from a warm start, by default without a proof.
 
     The run ends when the method's own estimate of its gap is small enough. Methods that cannot
-    start from `past` start from scratch. If the solution is known to be of no low rank,
-    `not_low`, the fallback of a method for low ranks is used at once.
+    start from `past` start from scratch. If the solution is known not to be low-rank
+    (`not_low`), the fallback of a low-rank method is used at once.
     """
     choice, left = choose(problem), deadline.left
     solver = choice.solver
@@ -441,6 +440,6 @@ def warm(problem: Problem, result: Result | None) -> Warmth | None:
 
 
 def inside(answer: LowRank, term: SpectralTerm, tau: float) -> bool:
-    """Whether an answer lies inside its ball, away from the sphere."""
+    """Return True if an answer lies inside its ball, away from the sphere."""
     ball = isinstance(term, (NuclearBall, TracePSD))
     return ball and answer.nuclear_norm < (1.0 - INSIDE) * tau

@@ -22,16 +22,16 @@ SEARCH_SHARE = 0.75  # share of the seconds of a fit that its search may use
 C = TypeVar("C", bound=Hashable)
 Loss = float | tuple[float, ...]
 Trial = Callable[[Any, C, Any], tuple[Loss, Any]]
-Seed = int | np.random.Generator | None  # what `arguments.seed_number` takes
+Seed = int | np.random.Generator | None  # the types that `arguments.seed_number` accepts
 
 
 def stream(seed: int, name: int) -> np.random.Generator:
-    """A random stream of its own: `default_rng(seed)` may have made the user's data."""
+    """A separate random stream, since `default_rng(seed)` may have produced the user's data."""
     return np.random.default_rng([seed, name])
 
 
 class Weights(NamedTuple):
-    """The candidate that most models try: weight of the penalty and bound."""
+    """The candidate of most models: weight of the penalty and bound."""
 
     lam: float
     tau: float
@@ -39,7 +39,7 @@ class Weights(NamedTuple):
 
 @dataclass(frozen=True)
 class Deadline:
-    """A time (of `time.monotonic`) by which work should end; None is no limit."""
+    """A time (of `time.monotonic`) by which work should end; None for no limit."""
 
     end: float | None = None
 
@@ -57,7 +57,7 @@ class Deadline:
 
     @property
     def passed(self) -> bool:
-        """Whether no time is left."""
+        """True if no time is left."""
         return self.left == 0.0
 
     def share(self, part: float = SEARCH_SHARE) -> Deadline:
@@ -81,11 +81,11 @@ def deviations(values: Values, ddof: int = 0) -> Any:
 
 
 def near(losses: Any, errors: float = 1.0, repeats: int = 1) -> Values:
-    """Which candidates are worse than the best by at most `errors` standard errors.
+    """The candidates that are worse than the best by at most `errors` standard errors.
 
     `losses` has the shape (folds, candidates), NaN if not tried. The error is that of the
-    difference, fold by fold, since candidates share the noise of a fold. If the folds are
-    those of several ways to split the same data, `repeats`, it is the error of one of them.
+    difference, fold by fold, since candidates share the noise of a fold. If the folds come from
+    several splits of the same data (`repeats`), it is the error of one split.
     """
     found = np.asarray(losses, dtype=float)
     best = int(np.nanargmin(found.mean(axis=0)))
@@ -97,10 +97,10 @@ def near(losses: Any, errors: float = 1.0, repeats: int = 1) -> Values:
 
 
 def clearly_positive(away: Values, errors: float | None = None) -> Any:
-    """Whether the mean of differences, a row per fold, exceeds so many standard errors.
+    """Return True if the mean of differences (a row per fold) exceeds so many standard errors.
 
     Without a true difference, even two folds exceed `SURE`, the default, only one time in
-    thirty. Infinite differences are clear, and one fold has no standard error.
+    thirty. Infinite differences count as clear, and one fold has no standard error.
     """
     measured = len(away) > 1 and np.isfinite(away).all()
     error = deviations(away, 1) / math.sqrt(len(away)) if measured else 0.0
@@ -110,8 +110,8 @@ def clearly_positive(away: Values, errors: float | None = None) -> Any:
 def least(losses: Any, simplicity: Sequence[Any] | None = None, repeats: int = 1) -> int:
     """Index of the least mean of losses of shape (folds, candidates), NaN if not tried.
 
-    With `simplicity`, a key per candidate that is smaller for simpler ones, the simplest
-    candidate is taken that is worse by at most one standard error, see `near`.
+    With `simplicity`, a key per candidate that is smaller for simpler ones, it is the simplest
+    candidate that is worse by at most one standard error, see `near`.
     """
     found = np.asarray(losses, dtype=float)
     mean = found.mean(axis=0)
@@ -166,13 +166,13 @@ class Scores:
 
 @dataclass(eq=False)
 class Search(Generic[C]):
-    """Tries candidates on folds of the data and remembers their losses.
+    """A search that tries candidates on folds of the data and keeps their losses.
 
-    `prepare(fold)` makes the data of a trial, once per fold. `trial(data, candidate, start)`
+    `prepare(fold)` returns the data of a trial, once per fold. `trial(data, candidate, start)`
     fits a candidate to the data that are kept, from the answer `start` or from nothing (None),
     and returns the loss on the data that are left out (several losses if a model compares by
     more than one) and the answer. No candidate is started after the deadline, except the first.
-    `n_jobs` folds are worked on at a time by joblib, each with one thread of BLAS. With
+    `n_jobs` folds are processed in parallel by joblib, each with one thread of BLAS. With
     `first`, `best_of` drops a candidate that is clearly worse than the best on that number of
     folds; its losses on the others are infinite.
     """
@@ -191,7 +191,7 @@ class Search(Generic[C]):
     _data: list[Any] | None = field(default=None, init=False)
 
     def grid(self, candidates: Sequence[C]) -> None:
-        """Try all candidates, fold by fold, so that the data of one fold exist at a time.
+        """Try all candidates, fold by fold, so that only the data of one fold exist at a time.
 
         A candidate starts from the answer to the one before it. If the time does not suffice
         for all folds of candidates tried before, these are left out.
@@ -231,11 +231,10 @@ class Search(Generic[C]):
     ) -> C:
         """Try candidates one after the other; return the one of least mean (first) loss.
 
-        Those already tried are not tried again; the first is returned if there is no time. A
-        trial starts from the answers of the candidate `start` names: the one before it, or the
-        best so far. The search ends after `patience` candidates in a row that are no better,
-        that is, that do not lower the loss by the share `gain`, or if `until` says so of those
-        tried.
+        Candidates are not tried twice; the first is returned if there is no time. A trial
+        starts from the answers of the candidate that `start` names: the previous one, or the
+        best so far. The search ends after `patience` consecutive candidates that do not lower
+        the loss by the share `gain`, or if `until` returns True for those tried.
         """
         best: C | None = None
         before, waited = best, 0
@@ -262,7 +261,7 @@ class Search(Generic[C]):
         return candidates[0] if best is None else best
 
     def along(self, line: Sequence[C], at: C, leap: int = 1) -> C:
-        """A candidate on a line that neither neighbour beats, from `at` by ever smaller leaps.
+        """A candidate that neither neighbour on a line improves, found by halved leaps.
 
         A trial starts from the answers of the best candidate so far.
         """
@@ -286,7 +285,7 @@ class Search(Generic[C]):
             display.advance(bar, note=where + scored(candidate, _columns(loss)[0]))
 
     def _forget(self, candidates: Sequence[C], kept: set[C | None]) -> None:
-        """Drop the answers of candidates that nothing starts from any more."""
+        """Drop the answers of candidates from which no further trial starts."""
         for candidate in candidates:
             if candidate not in kept:
                 self.answers.pop(candidate, None)
@@ -324,16 +323,16 @@ class Search(Generic[C]):
         return True
 
     def _loses(self, done: list[tuple[Loss, Any]], best: C) -> bool:
-        """Whether the first losses of a candidate are clearly larger than those of the best."""
+        """Return True if the first losses of a candidate clearly exceed those of the best."""
         known = self.losses[best]
         away = [_columns(loss)[0] - _columns(known[k])[0] for k, (loss, _) in enumerate(done)]
         return bool(clearly_positive(np.array(away)))
 
 
 def limit(losses: Sequence[float]) -> float:
-    """Approximate limit of a falling sequence of losses; minus infinity if it is unclear.
+    """Approximate limit of a decreasing sequence of losses; minus infinity if it is unclear.
 
-    That of a geometric series with the last two differences.
+    It is that of a geometric series with the last two differences.
     """
     if len(losses) < 3:
         return -math.inf

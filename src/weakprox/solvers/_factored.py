@@ -44,7 +44,8 @@ THIN, WIDEST = 64, 0.1  # columns, and share of all columns, up to which a block
 # The same share in the first iterations. A rank that grows later is not low, and DavisYin
 # needs fewer iterations then.
 EARLY, WIDE = 2, 0.3
-FULL = 0.2  # share of all columns from which a block of which all is kept is given up
+# share of all columns from which a block is given up if all of its triplets are kept
+FULL = 0.2
 SEVERAL = 16  # columns beyond the rank
 STUCK = 5  # iterations without progress
 ON_DEVICE = 384  # columns on a device, where eigenproblems take longer relative to products
@@ -88,7 +89,7 @@ class Factored:
         self._noise = [noise_share(problem.shape, eps) for eps in (DOUBLE, engine.eps)]
         self._follow: Callable[[], Ritz] | None = None  # computes the triplets of z
         self._aim = 0.0  # the accuracy to reach, at the last projection
-        self._rough = False  # whether its triplets cannot show all values above the cut-off
+        self._rough = False  # whether its triplets may miss values above the cut-off
 
     def step(self, gamma: float) -> Step:
         """The constants of a step."""
@@ -145,7 +146,8 @@ class Factored:
                 break
             most = max(THIN, int((WIDE if k <= EARLY else WIDEST) * min(shape)))
             most = most if on_cpu(z) else min(most, ON_DEVICE)
-            # a wide block that is all kept, or crowded, rarely fits into a slightly wider one
+            # if all of a wide block is kept, or many values lie near the cut-off, a slightly
+            # wider one is rarely enough
             full = seen == width or (wide and crowded and k > 1)
             full = full and width >= max(THIN, FULL * min(shape))
             if (width >= most or full) and self.thin():
@@ -172,11 +174,11 @@ class Factored:
         return replace(state, values=values, h=h, ritz=found, **about)
 
     def _outweighed(self, found: Ritz, shift: float) -> bool:
-        """Whether power steps favour the lower end of a symmetric z over values at the cut."""
+        """Return True if power steps favour the lower end of a symmetric z over the cut-off."""
         return self.engine.symmetric and float(found.s[-1]) < -shift
 
     def _buried(self, found: Ritz, shift: float) -> bool:
-        """Whether many values of z beyond the block are kept.
+        """Return True if many values of z beyond the block are kept.
 
         The ball may hold all of z, whose nuclear norm beyond the block is estimated as that of
         noise with the same norm. For a symmetric z, the largest eigenvalue beyond the block is
@@ -209,9 +211,9 @@ class Factored:
     def handed_over(self, state: Memory, *, early: bool = False) -> TooWide:
         """Signal to continue with the fallback from here."""
         assert state.ritz is not None
-        # A block that holds both ends of a spectrum misses values at the cut-off, and if no
-        # value is cut off, all vectors are needed: then a full decomposition comes first.
-        # On a device that takes long, and in the first iterations the rank is still moderate.
+        # A block that contains both ends of a spectrum misses values at the cut-off, and if no
+        # value is cut off, all vectors are needed: then start with a full decomposition.
+        # It takes long on a device, and in the first iterations the rank is still moderate.
         symmetric = self.engine.symmetric
         whole = not self.form.lam and float(state.ritz.s.sum()) <= self.form.tau
         moderate = symmetric and early and not on_cpu(self.engine.z)
@@ -225,7 +227,7 @@ class Factored:
         if math.isinf(gap):
             if k > 1 or not self._without_penalty:
                 return state, None
-            gap = 0.0  # the first target is that of the solution
+            gap = 0.0  # the first target is already that of the solution
         if not gap * state.ratio <= NEARLY * self._aim or (self._rough and self.thin()):
             return state, None
         if state.gamma * state.parameters.beta < SMALL_STEP:
@@ -246,9 +248,9 @@ class Factored:
         return state, dual
 
     def _too_close(self, state: Memory) -> bool:
-        """Whether the gap leaves so little for a bound on the norm that it would fail.
+        """Return True if the gap leaves too little room for a bound on the norm.
 
-        A failed factorisation costs more than a few steps, after which more is left.
+        A failed factorisation costs more than a few steps, which would widen that room.
         """
         assert state.ritz is not None
         shift = max(0.0, float(state.ritz.s[0] - state.values[0]))
@@ -263,7 +265,7 @@ class Factored:
         found, r, engine = state.ritz, state.rank, self.engine
         step = self.step(state.gamma)
         assert found is not None
-        if not found.exact and engine.products.exact:  # its vectors are not straight
+        if not found.exact and engine.products.exact:  # its vectors are not orthonormal
             found = engine.in_float64(found)
         # a long lower end of a symmetric z is not part of the remainder
         shift = max(0.0, float(found.s[0] - state.values[0]))
@@ -296,7 +298,8 @@ class Factored:
         if dual is not None:
             return replace(state, V=V), *halves
         value = sums.value(step) + state.h
-        last = value + 64 * self.engine.eps * abs(value)  # estimates are not the best value
+        # estimates do not count as the best value
+        last = value + 64 * self.engine.eps * abs(value)
         return self._judged(state, value, halves, k, V=V, last=last), *halves
 
     def _judged(
@@ -346,7 +349,7 @@ def _block(state: Memory, problem: Problem, rng: np.random.Generator) -> Array:
 def _wider(V: Array, more: Array) -> Array:
     """The block V with as many random columns as `more` has in addition.
 
-    They are orthogonal to V, so that products with them do not all lie along large triplets.
+    They are orthogonal to V, so that products with them are not dominated by large triplets.
     """
     xp, V = namespace(more), namespace(more).astype(V, more.dtype)
     more = more[:, V.shape[1] :]

@@ -94,11 +94,12 @@ class GapDriven(Method):
     answer: ClassVar[Literal["low_rank"]] = "low_rank"
     relative: ClassVar[bool] = True  # supports an accuracy relative to f
     patience: ClassVar[int] = PATIENCE
-    suits: ClassVar[str] = ""  # the problems it `applies` to, in words; "" if it checks itself
+    # the problems to which it `applies`, in words; "" if the method checks them itself
+    suits: ClassVar[str] = ""
 
     @staticmethod
     def applies(problem: Problem) -> bool:
-        """Whether the problem has the required form."""
+        """Return True if the problem has the required form."""
         return True
 
     def check(self, problem: Problem) -> None:
@@ -138,7 +139,7 @@ class GapDriven(Method):
         return state
 
     def finished(self, memory: Any) -> bool:
-        """Whether the gap has stalled, because of rounding or the cap on the rank."""
+        """Return True if the gap has stalled, because of rounding or the cap on the rank."""
         return self.stalled(memory) >= self.patience
 
     def stalled(self, memory: Any) -> int:
@@ -156,7 +157,7 @@ def start_at(problem: Problem, X: Array | None) -> Array:
 def judged(state: State, value: float, bound: float, dual: Any, k: int) -> State:
     """Update the best value, the best estimated bound with its dual point, and the progress."""
     after: dict[str, Any] = {"value": min(value, state.value)}  # one `replace`, as it is slow
-    if state.bound < bound < math.inf:  # infinite if a user's term is
+    if state.bound < bound < math.inf:  # infinite if a custom term is
         after |= {"bound": bound, "dual": dual}
     # may be negative by rounding
     gap = max(0.0, after["value"] - after.get("bound", state.bound))
@@ -168,9 +169,9 @@ def judged(state: State, value: float, bound: float, dual: Any, k: int) -> State
 def rough_conjugate(
     problem: Problem, U: Array, V: LowRank, reached: float, rng: np.random.Generator
 ) -> float:
-    """Estimate of h*(U), or of its part that matters for points with the value `reached`.
+    """Estimate h*(U), or the part of it that is relevant at points with the value `reached`.
 
-    V is the point near whose dual point U is.
+    U is near the dual point of V.
     """
     rough = problem.of_spectral.rough_conjugate
     if rough is None:

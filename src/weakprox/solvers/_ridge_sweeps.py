@@ -2,14 +2,14 @@
 
 With X = A B' the nuclear norm is the least (|A|^2 + |B|^2) / 2 over such factors. Given B, each
 row of A and the intercept of that row solve a small ridge regression on the observed entries of
-the row, and the same holds for columns. A proximal step moves an entry in a hole by a share of
-its error only, so a row that lacks most of its entries takes many steps to learn its strong
-factors: in a panel, a unit that is treated early. A regression learns them at once. A sweep
+the row, and the same holds for columns. A proximal step corrects only a share of the error of
+an unobserved entry, so a row that lacks most of its entries (in a panel, a unit that is treated
+early) takes many steps to learn its strong factors. A regression finds them at once. A sweep
 regresses all rows on the strong factors, then all columns, and leaves weak factors as they are.
 
 At a solution U diag(s) V' with residuals R the regressions change nothing, as R V = lam U and
-R' U = lam V. So sweeps may follow proximal steps, whatever their accuracy. They also make the
-first point.
+R' U = lam V. So sweeps may follow proximal steps, whatever their accuracy. They also provide
+the first point.
 """
 
 from __future__ import annotations
@@ -28,19 +28,22 @@ from weakprox.losses.filled import Filled, Matrix
 FIRST = 2  # sweeps for the first point; one more if sweeps follow the steps
 ROWS = 256  # rows whose observed entries are multiplied at once
 RANK = 16  # largest number of factors of a sweep, whose cost grows with its square
-SPARE, POWERS = 4, 2  # further columns of the block that looks for factors, and its power steps
-STRONG = 2.0  # factors have singular values of the target above so many cut-offs
-REAL = 1.4  # the same after a regression on them, which takes more of the noise away
+# extra columns of the block that searches for factors, and its power steps
+SPARE, POWERS = 4, 2
+# multiple of the cut-off above which singular values of the target count as factors
+STRONG = 2.0
+REAL = 1.4  # the same after a regression on them, which removes more of the noise
 FREE = 1e-6  # ridge of intercepts, over the number of their observations
-SPARSE = 1 / 3  # share of a row or column below which steps alone learn its factors slowly
+# share of observed entries of a row or column below which steps alone find its factors slowly
+SPARSE = 1 / 3
 
 
 class Side(NamedTuple):
     """The regressions of rows, or of columns.
 
     Rows with the same observed entries have the same regression matrix. In a panel these are
-    units that are treated from the same period on. Matrices are in float32: they determine how
-    much a sweep gains, not where it ends.
+    units that are treated from the same period on. Matrices are in float32: they affect how
+    much a sweep gains, not the solution.
     """
 
     seen: Any  # which entries of each kind of row are observed
@@ -50,7 +53,7 @@ class Side(NamedTuple):
     @classmethod
     def of(cls, seen: Any, *, free: bool) -> Side:
         """Find rows with the same entries."""
-        # rows are told apart by a hash: random numbers whose sums wrap around
+        # rows are identified by a hash: random numbers whose sums wrap around
         packed = np.packbits(seen, axis=1).astype(np.uint64)
         numbers = np.random.default_rng(0).integers(0, 1 << 64, packed.shape[1], np.uint64)
         _, first, kind = np.unique(packed @ numbers, return_index=True, return_inverse=True)
@@ -63,9 +66,10 @@ class Side(NamedTuple):
     def regressed(
         self, R: Matrix, A: Matrix, B: Matrix, ridge: float
     ) -> tuple[Matrix, Matrix, Matrix]:
-        """Return A after the regressions, the steps of it and of intercepts, and regressors.
+        """Return A after the regressions, its change and the intercepts', and the regressors.
 
-        Each row of R, which has the residuals and zeros in the holes, is regressed on B.
+        Each row of R, which contains the residuals and zeros for unobserved entries, is
+        regressed on B.
         """
         rank = A.shape[1]
         Z = np.hstack([B, np.ones((len(B), 1), B.dtype)]) if self.free else B
@@ -122,13 +126,13 @@ class RidgeSweeps:
 
     @property
     def needed(self) -> bool:
-        """Whether some row or column has so few entries that sweeps should follow steps."""
+        """Return True if a row or column has so few entries that sweeps should follow steps."""
         (m, d), (long, short) = self.filled.shape, self.filled.lengths
         least = min(float(long.min()) ** 2 / d, float(short.min()) ** 2 / m)
         return bool(least < SPARSE)
 
     def strong(self, s: Matrix, level: float = STRONG) -> int:
-        """How many of these singular values of targets belong to factors of a sweep."""
+        """Return how many of these singular values of targets belong to factors of a sweep."""
         return min(RANK, self.cap or RANK, int((s > level * self.cut).sum()))
 
     def swept(
@@ -148,7 +152,7 @@ class RidgeSweeps:
         return A, B, a, b
 
     def _moved(self, R: Matrix, left: Matrix, right: Matrix) -> None:
-        """Subtract what left times right' has at the observed entries."""
+        """Subtract the entries of left right' at the observed positions."""
         kind, filled = R.dtype, self.filled
         left, right = (F.astype(kind, copy=False) for F in (left, right))
         for strip in filled.strips:  # they stay in cache
@@ -164,7 +168,7 @@ class RidgeSweeps:
         unit, size = self.filled.unit, 0.0
         R: Any = np.empty(self.filled.shape, np.float32)
         for part, values in self.filled.blocks():
-            # divided in float64, as numbers of any size may be out of the range of float32
+            # divided in float64, since the numbers may be out of the range of float32
             np.divide(values, unit, out=R[part], casting="same_kind")
             size += float(np.vdot(values, values))
         B, s = _leading(R)
@@ -178,7 +182,7 @@ class RidgeSweeps:
             for _ in range(FIRST + self.needed):
                 A, B, *_ = self.swept(A, B, R, unit)
                 V = _factored(A, B)
-                # some factors of an array with zeros in its holes come from the holes alone
+                # some factors of an array with zeros for unobserved entries are due to them
                 rank = self.strong(unit * V.s + self.cut, REAL)
                 roots = np.sqrt(V.s)
                 A, B = (V.U * roots).astype(np.float32), (V.Vt.T * roots).astype(np.float32)
@@ -191,7 +195,7 @@ class RidgeSweeps:
 
 
 def _factored(A: Matrix, B: Matrix) -> LowRank:
-    """A B' by its singular values."""
+    """The product A B' as a `LowRank`."""
     (Q, left), (P, right) = (np.linalg.qr(F.astype(float)) for F in (A, B))
     U, s, Vt = decompositions.svd(left @ right.T)
     return LowRank(Q @ U, s, Vt @ P.T)
@@ -209,7 +213,7 @@ def _leading(Y: Matrix) -> tuple[Matrix, Matrix]:
 
 
 def _edge(shape: tuple[int, int], rest: float) -> float:
-    """The largest singular value of noise of which this is the sum of squares."""
+    """The largest singular value of noise whose entries have this sum of squares."""
     m, d = shape
     return float(np.sqrt(rest / (m * d)) * (np.sqrt(m) + np.sqrt(d)))
 

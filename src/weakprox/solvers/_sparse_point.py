@@ -21,7 +21,7 @@ from weakprox.linalg.threads import all_threads
 
 FAR = 30.0  # ratio to the other values from which a triplet is computed and removed first
 LEADING = 0.01  # share of the largest value above which a triplet of X may be one of these
-BESIDE = 16  # more columns, which show the other values
+BESIDE = 16  # extra columns, which show the other values
 STEPS = 3  # power iterations
 SEEN = 1e-5  # share of the largest other value above which its square shows a triplet
 
@@ -51,7 +51,7 @@ def scaled(Y: Array, X: LowRank, form: ValueForm) -> tuple[LowRank, float]:
         first = _far(B, near[:, : leading + BESIDE])
         BV = B @ first
         rest = B - BV @ first.T
-        del B  # these arrays are as large as Y
+        del B  # these arrays have the size of Y
         squares, W = decompositions.eigh(squared(rest))
         s = _roots(squares)[::-1]
         kept = min(int((s > SEEN * s[0]).sum()), int(W.shape[1]) - int(first.shape[1]))

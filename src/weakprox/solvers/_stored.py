@@ -49,9 +49,9 @@ if TYPE_CHECKING:
     from weakprox.solvers.davis_yin import Memory
 
 APART = 4.0  # largest ratio of the halves of the gap
-# When Y may be the answer: size of the problem, below which a low rank is worth the time of so
-# many steps; rank of X relative to its size; gap at X relative to the accuracy; gap at Y
-# relative to that at X; and after a failed proof, the next gap at Y relative to the last.
+# Limits for taking Y as the answer: size of the problem (in smaller ones, a low rank is worth
+# the additional steps); rank of X relative to its size; gap at X relative to the accuracy; gap
+# at Y relative to that at X; and after a failed proof, the next gap at Y relative to the last.
 LARGE, LONG, HIGH, DISTANT, SMALLER, AGAIN = 1000, 20, 0.1, 10.0, 1 / 3, 0.7
 STALLING = 8  # iterations without progress after which decompositions are more accurate
 NEXT = 1.2  # multiple of the accuracy up to which an expected gap may reach it
@@ -236,7 +236,7 @@ class Stored:
         return max(state.powers, 2) if state.gap <= SOON * aim else state.powers
 
     def _is_full(self, state: Memory) -> bool:
-        """Whether the next decomposition is a full one, which is rough with fewer powers."""
+        """Return True if the next decomposition is full; fewer powers make it less accurate."""
         basis = state.basis
         least = min(self.problem.shape)
         return basis is not None and int(basis.shape[1]) > LARGEST * least and on_cpu(basis)
@@ -299,7 +299,7 @@ class Stored:
         return max(there, typical)
 
     def _sparse_pays(self, state: Memory, uneven: bool, k: int) -> bool:
-        """Whether f may be much smaller at Y, since X is not low-rank and far from optimal."""
+        """Return True if f may be much smaller at Y: X is not low-rank and far from optimal."""
         form, least = self.problem.of_spectral.form, min(self.problem.shape)
         if form is None or form.symmetric or self.cap is not None or least < SMALLEST:
             return False

@@ -43,8 +43,8 @@ T = TypeVar("T")
 def replace(record: T, /, **changes: Any) -> T:
     """Copy of a frozen dataclass with other values of some fields.
 
-    As `dataclasses.replace`, which calls the constructor and takes ten times as long. The class
-    must have neither slots nor `__post_init__`.
+    Like `dataclasses.replace`, which calls the constructor and takes ten times as long. The
+    class must have neither slots nor `__post_init__`.
     """
     old = record.__dict__
     if not changes.keys() <= old.keys():
@@ -60,11 +60,12 @@ def replace(record: T, /, **changes: Any) -> T:
 class Arrays:
     """Arrays of the size of X that a solver holds at its peak, beside the data."""
 
-    first: float  # in the first 16 iterations, before a checkpoint is held beside the state
+    # in the first 16 iterations, before a checkpoint is kept in addition to the state
+    first: float
     work: float  # in a longer run
-    proof: float = 0.0  # more while f is evaluated, a bound proved or the answer cut
+    proof: float = 0.0  # more while f is evaluated, a bound proved or the answer truncated
     width: int = 16  # usual width of thin blocks
-    wide: float | None = None  # the largest total, if decompositions become full ones
+    wide: float | None = None  # the largest total, if full decompositions are needed
     tiles: bool = False  # whether data are read in parts, and X too if it has to be
     vectors: float = 0.0  # vectors with one number for each observed entry
 
@@ -199,7 +200,7 @@ class Warmth:
         return cls(V, R.pull(y), nonsmooth(R, X), dual.weight, V.rank, dual.prox.basis)
 
     def step(self, beta: float) -> float:
-        """A gamma to begin with, between the first one and the last one there was."""
+        """A gamma to begin with, between the first and the last one of the earlier run."""
         return math.sqrt(1.0 / (beta * max(beta, self.weight))) if self.size else 1.0 / beta
 
     @property
@@ -273,7 +274,7 @@ class Method:
 
     @property
     def answer(self) -> Literal["low_rank", "iterate"]:
-        """Which point is returned: the best low-rank point, or the last iterate."""
+        """The point that is returned: the best low-rank point, or the last iterate."""
         return "low_rank"
 
     @property
@@ -356,7 +357,9 @@ def as_method(solver: Any) -> Method:
     settings = isinstance(solver, Method) or (is_dataclass(solver) and hasattr(kind, "step"))
     if isinstance(solver, type) or not settings:
         given = solver.__name__ if isinstance(solver, type) else repr(solver)
-        wanted = "a solver object such as SVRGCG(rank=10), a solver class or a solver's name"
+        wanted = (
+            "a solver object such as SVRGCG(rank=10), a solver class or the name of a solver"
+        )
         raise InputError("solver", given, wanted)
     # an inherited declaration of `Method` is no definition
     required = (*REQUIRED, "warm") if getattr(kind, "warm_starts", False) else REQUIRED

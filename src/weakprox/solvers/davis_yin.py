@@ -116,11 +116,11 @@ def balance(steps: Stored | Factored, state: Memory, near: float, far: float) ->
 
 
 def may_change(state: Memory) -> bool:
-    """Whether gamma may change to balance the gap.
+    """Return True if gamma may change to balance the gap.
 
-    The halves of the gap of a flat problem depend on more than gamma, which may then repeat
-    a cycle of values without end. A fixed gamma converges. So without progress gamma only
-    changes after 64, 128, 256, ... iterations.
+    Without strong convexity the halves of the gap depend on more than gamma, which may then
+    cycle through the same values indefinitely. A fixed gamma converges. So without progress
+    gamma only changes after 64, 128, 256, ... iterations.
     """
     waited = state.done - state.progress
     return waited <= OFTEN or waited.bit_count() == 1
@@ -239,7 +239,7 @@ class LeanSplitting(GapDriven):
 
     @staticmethod
     def applies(problem: Problem) -> bool:
-        """Whether the problem has the required form."""
+        """Return True if the problem has the required form."""
         return problem.values_form is not None and problem.loss.is_finite_sum
 
     @property
@@ -308,7 +308,7 @@ class LeanSplitting(GapDriven):
 
     @staticmethod
     def _is_slow(state: Memory, before: Memory, z: Array) -> bool:
-        """Whether a stretch has reduced the gap too little.
+        """Return True if a stretch has reduced the gap too little.
 
         In float32, only a gap that hardly falls counts: a restart in float64 is expensive.
         """
@@ -318,7 +318,7 @@ class LeanSplitting(GapDriven):
 
     @staticmethod
     def affordable(problem: Problem) -> bool:
-        """Whether methods that hold many arrays fit in memory."""
+        """Return True if methods that hold many arrays fit in memory."""
         if problem.elsewhere and not isinstance(problem.of_loss.target, Tiled):
             return False
         # in float64, since float32 would not allow accurate proofs

@@ -36,10 +36,12 @@ from weakprox.solvers.base import Tools
 
 FIRST_WIDTH = 16  # width of the block of the first decomposition
 POWERS = 2  # passes over the data for the first point
-SPARE, EIGHTH = 4, 8  # columns of a block beside the rank: at least so many, and a share of it
+# columns of a block in addition to the rank: least number, and share of the rank
+SPARE, EIGHTH = 4, 8
 LESS = 0.5  # share of an estimated gap whose proof failed, at which the next proof is tried
-DEPENDENT = 1e-12  # eigenvalues of a Gram matrix relative to the largest that are rounding
-GRADED = 1e-5  # singular values relative to the largest that squares show well enough
+# eigenvalues of a Gram matrix, relative to the largest, below which they are rounding errors
+DEPENDENT = 1e-12
+GRADED = 1e-5  # singular values, relative to the largest, which squares show accurately enough
 
 
 @dataclass(frozen=True)
@@ -59,8 +61,8 @@ class Memory:
     value: float = math.inf  # best value seen
     gap: float = math.inf
     progress: int = 0  # step that last improved the gap by a hundredth
-    below: float = math.inf  # estimates of the gap from this on have failed to be proved
-    cut: bool = False  # whether the cap on the rank left triplets out
+    below: float = math.inf  # estimates of the gap from this one upwards could not be proved
+    cut: bool = False  # whether the cap on the rank omitted triplets
 
     @property
     def X(self) -> LowRank:
@@ -92,11 +94,11 @@ class DenseProximal(GapDriven):
 
     @staticmethod
     def applies(problem: Problem) -> bool:
-        """Whether the problem has the required form."""
+        """Return True if the problem has the required form."""
         return problem.cells is not None
 
     def start(self, problem: Problem, X: Array | LowRank | None, tools: Tools) -> Memory:
-        """The user's first point, or one near the solution for the squared loss."""
+        """Start from the user's point, or from one near the solution for the squared loss."""
         cells, form = _terms(problem)
         steps = Steps(cells, form, self.rank)
         reference = cells.reference
@@ -185,7 +187,7 @@ class DenseProximal(GapDriven):
 
 @dataclass(frozen=True)
 class Stepped:
-    """The proximal point of a step, and what its pass shows about the point before."""
+    """The proximal point of a step, and what its pass shows about the previous point."""
 
     V: LowRank
     block: Array
@@ -218,7 +220,7 @@ class Steps:
         rank = int((kept > 0.0).sum())
         count, width = max(rank, 1), int(block.shape[1])
         wanted = rank + max(SPARE, rank // EIGHTH)
-        if rank >= len(s) and self.cap is None:  # the block may not show all that is kept
+        if rank >= len(s) and self.cap is None:  # the block may miss triplets that are kept
             wanted = 2 * width
         following = self.wider(right, min(wanted, *self.cells.shape))
         V = LowRank(Q @ like(left[:, :count], Q), like(kept[:count], Q), right[:, :count].T)

@@ -60,7 +60,7 @@ class DualAscent(GapDriven):
 
     @staticmethod
     def applies(problem: Problem) -> bool:
-        """Whether the dual function has a closed form, in few variables."""
+        """Return True if the dual function has a closed form, in few variables."""
         simple = problem.loss.is_finite_sum and problem.of_loss.centre is not None
         return bool(simple and problem.of_penalty.pieces is not None)
 
@@ -68,9 +68,13 @@ class DualAscent(GapDriven):
         super().check(problem)
         problem.check_finite_sum("DualAscent", "SampleAverage")
         if problem.of_loss.centre is None:
-            raise InputError("loss", repr(problem.loss), "Denoising; DavisYin takes others")
+            raise InputError(
+                "loss", repr(problem.loss), "Denoising; DavisYin accepts other losses"
+            )
         if problem.of_penalty.pieces is None:
-            raise InputError("penalty", repr(problem.penalty), "MaxAffine; DavisYin takes all")
+            raise InputError(
+                "penalty", repr(problem.penalty), "MaxAffine; DavisYin accepts all penalties"
+            )
         problem.strong_convexity()
 
     def start(self, problem: Problem, X: Array | None, tools: Tools) -> Memory:

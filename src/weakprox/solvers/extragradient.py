@@ -207,7 +207,7 @@ def _blend(old: Dual, new: Dual, share: float) -> Dual:
 
 
 def _judged(state: Memory, problem: Problem, trial: Trial, k: int) -> Memory:
-    """Update what is known by the values at the trial point."""
+    """Update the best value and the best bound with those of the trial point."""
     dual = FixedDual(problem.penalty, trial.w, trial.prox.V)
     bound = trial.value - trial.lost
     return judged(replace(state, trial=trial), trial.value, bound, dual, k)
@@ -230,5 +230,5 @@ def _balanced(state: Memory, problem: Problem) -> Memory:
         return state
     factor = math.sqrt(near / far) if far > 0.0 else FASTEST
     balance = min(FASTEST, max(1.0 / FASTEST, factor)) * state.balance
-    # points of different balances are not averaged
+    # points for different values of t are not averaged
     return replace(state, balance=balance, count=0, changes=state.changes + 1, origin=None)

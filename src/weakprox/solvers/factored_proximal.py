@@ -48,20 +48,22 @@ from weakprox.solvers.base import Tools
 SHARE = 0.1  # accuracy of intercepts, as a share of the relative gap
 NARROW = 0.2  # share of triplets in a block: see _as_array
 FIRST_WIDTH = 16  # width of the block of the first decomposition
-CONJUGATE = 3  # steps for the size of a correction; more would fit noise
+CONJUGATE = 3  # conjugate gradient steps of a correction; more would fit noise
 SPARE, EIGHTH = 16, 8  # random columns of a block: at least 16, and an eighth of the others
 WIDEST = 192  # width of the blocks of the first two corrections at most
 KEPT = 0.85  # triplets of S with values above this share of the largest are kept
 SECOND, FIRST = 2, 7  # steps before the corrections that follow the one at the start
 LEAST, MOST = 5, 24  # steps between later ones
-UNKNOWNS = 4  # observations for each number of a correction
+UNKNOWNS = 4  # observations required for each unknown of a correction
 GROUP = 0.25  # share of the largest excess from which directions count in the first correction
 LEFT = 0.2  # share of what the norm of S adds to a gap that a second correction leaves
 TENFOLD = 8  # steps that are expected to reduce the gap tenfold
-SOLVED, FREE = 1e-20, 1e-12  # relative squared residual and curvature that are rounding
+# relative squared residual and curvature below which they are rounding errors
+SOLVED, FREE = 1e-20, 1e-12
 EARLY, WORTH = 8, 1e-4  # later corrections are kept if they gain this share of the gap
 TRIES = 64  # lengths of a step, each half of the one before, if smoothness is unbounded
-GROWTH, SHORTER = 2.0, 40  # of the loss in a correction at most, and shorter lengths tried
+# largest growth of the loss in a correction, and number of shorter lengths tried
+GROWTH, SHORTER = 2.0, 40
 
 
 @dataclass(frozen=True)
@@ -79,7 +81,7 @@ class Memory:
     rank: int = 0
     momentum: float = 1.0
     level: float = math.inf  # lam, or the multiplier of the ball
-    due: int = 0  # step before which the next correction comes
+    due: int = 0  # the next correction comes before this step
     tried: int = 0  # step of the last correction
     extra: Array | None = None  # directions of the last correction
     epoch: int = 0
@@ -121,7 +123,7 @@ class FactoredProximal(GapDriven):
 
     @staticmethod
     def applies(problem: Problem) -> bool:
-        """Whether the problem has the required form."""
+        """Return True if the problem has the required form."""
         return problem.observed is not None
 
     def start(self, problem: Problem, X: Array | LowRank | None, tools: Tools) -> Memory:
@@ -161,7 +163,7 @@ class FactoredProximal(GapDriven):
         steps, state = Steps(problem, tools, self.rank), memory
         dual: ObservedDual | None = None  # of the last correction
         for k in range(memory.done + 1, memory.done + STRETCH + 1):
-            # the multiplier of a ball is known after some steps only
+            # the multiplier of a ball is known only after some steps
             if k > max(state.due, 0 if state.level > 0.0 else FIRST):
                 state, dual = steps.correct(state, k)
             state = steps.proximal(state)
@@ -235,7 +237,7 @@ class Steps:
         value = data.value(x, effects) + self.problem.spectral.value(V)
         rises = value > state.last
         if data.smoothness is None and not tries:
-            steep = 0.95 * steep  # perhaps too steep by now
+            steep = 0.95 * steep  # perhaps too large by now
         return replace(
             state,
             V=V,
@@ -255,8 +257,8 @@ class Steps:
     def _fine(self, state: Memory) -> float:
         """Relative accuracy of the intercepts, which limits that of the point.
 
-        Steps that no longer reduce the gap may need better intercepts: those of a ball with no
-        effect have converged for the intercepts that they were given.
+        Steps that no longer reduce the gap may need better intercepts: steps in a ball that has
+        no effect have converged for the given intercepts.
         """
         share = state.gap / abs(state.value) if state.value else 0.0
         idle = max(0, state.tried - state.progress - MOST) / LEAST
@@ -294,7 +296,7 @@ class Steps:
             width = len(s)
             if rank < width or width == self.widest:
                 break
-            V = self._wider(W, 2 * width)  # the block does not show all that is kept
+            V = self._wider(W, 2 * width)  # the block misses triplets that are kept
         shown, wanted = max(rank, 1), self._wanted(rank)
         U = Q @ like(turn[:, :shown], Q)
         right = W @ like(_over(turn, s), W)
@@ -305,7 +307,7 @@ class Steps:
         return found, self._level(s, kept, steep), block, passes
 
     def _as_array(self, block: Array) -> bool:
-        """Whether an array of the size of X is cheaper: few entries missing, many triplets.
+        """Return True if an array the size of X is cheaper: few missing entries, many triplets.
 
         The array is then not larger than a few vectors of observations.
         """
@@ -313,7 +315,7 @@ class Steps:
         return wide and self.data.is_full()
 
     def _prox_of_array(self, target: Array, steep: float) -> tuple[LowRank, float, Array, int]:
-        """The same for a target that is an array: from all eigenvectors of its shorter side."""
+        """Do the same for a target that is an array, by eigenvectors of its shorter side."""
         tall = target.shape[0] > target.shape[1]
         W = target if tall else target.T
         s, turn = _values(W)
@@ -363,7 +365,7 @@ class Steps:
         assert tools is not None
         aim = tools.accuracy(state.value)
         after, dual = self.corrected(state, aim)
-        gap = max(0.0, state.value - dual.estimate)  # negative if the user's conjugate is wrong
+        gap = max(0.0, state.value - dual.estimate)  # negative if a custom conjugate is wrong
         progress = k if gap < 0.99 * state.gap else state.progress
         rate = 1.0 / TENFOLD
         if math.isfinite(state.gap) and state.gap > gap > 0.0:
@@ -385,7 +387,7 @@ class Steps:
             tools.tick(_candidate(state, k, dual, gap))
             gain = after.last < state.last - WORTH * gap
             if k > EARLY and not gain:
-                return state, dual  # momentum is worth more
+                return state, dual  # momentum gains more
         return replace(after, **plan), dual
 
     def corrected(self, state: Memory, aim: float = 0.0) -> tuple[Memory, ObservedDual]:
@@ -416,7 +418,7 @@ class Steps:
     def moved(
         self, state: Memory, found: Triplets | None = None
     ) -> tuple[Memory, Triplets, int]:
-        """Return the state at the corrected point, the triplets of S, and how many it took.
+        """Return the state at the corrected point, the triplets of S, and the number used.
 
         The triplets may be `found` already.
         """
@@ -457,7 +459,7 @@ class Steps:
         return after, found, count
 
     def _length(self, state: Memory, moved: Array) -> float:
-        """Length of a correction: one, or less if the loss would grow out of proportion."""
+        """Length of a correction: one, or less if the loss would grow too much."""
         data, length = self.data, 1.0
         if isinstance(data.loss, Squared):  # whose curvature is the same everywhere
             return length
@@ -471,7 +473,7 @@ class Steps:
 
     def _leading(self, state: Memory, q: Array, level: float) -> Triplets:
         """Triplets of S that include all with values above the level."""
-        if state.extra is None:  # at the start nothing is known of S
+        if state.extra is None:  # at the start nothing is known about S
             start = whitened(state.block)
             return self._shown(q, start, max(level, 1e-300), 2, self._most(state), GROUP)
         start = beside(state.V.trimmed().Vt.T, state.extra)
@@ -529,7 +531,7 @@ class Steps:
             at = data.sampled(u @ like(p, u), v)
             product = host(u.T @ data.times(h * at, v))
             bend = float((p * product).sum())
-            # few observations leave parts of M free: steps along them would be of any length
+            # with few observations, parts of M are not determined: steps there are unbounded
             if not bend > FREE * steepest * float((p * p).sum()):
                 break
             length = square / bend

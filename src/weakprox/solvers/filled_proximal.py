@@ -1,19 +1,20 @@
-"""Proximal gradient steps on an array with filled holes, for squared errors of most entries.
+"""Proximal gradient steps on a completed array, for squared errors of most entries.
 
 If most entries are observed, the target of a proximal step fits in an array that takes little
 more memory than the observations (`losses/filled.py`). Its decomposition comes from the Gram
 matrix of its shorter side, or from one power step with a warm block if the singular values
 beyond the block are small, or if the target changes slowly.
 
-A step maps a fill (entries in the holes and intercepts) to that of the proximal point, or to
-that after a sweep of ridge regressions on its strong factors if some row or column has few
-entries (`_ridge_sweeps.py`). From a first point near the solution the rank hardly changes, the
-map is smooth, and steps have Anderson's acceleration (Walker & Ni, 2011): the next fill is the
-combination of the last ones whose residuals cancel best, at a sample of the entries if there
-are many. Steps are lengthened by the inverse of
-the share of observed entries, which is about the share of their error that holes move by. If f
-rises, the step is repeated from the last image. The first steps from X = 0 have momentum
-instead (Beck & Teboulle, 2009), with restarts by the gradient (O'Donoghue & Candes, 2015).
+The *holes* are the unobserved entries; a *fill* is their values and the intercepts. A step maps
+a fill to that of the proximal point, or to that after a sweep of ridge regressions on its
+strong factors if some row or column has few entries (`_ridge_sweeps.py`). From a first point
+near the solution the rank hardly changes, the map is smooth, and steps use Anderson's
+acceleration (Walker & Ni, 2011): the next fill is the combination of the last ones that
+minimises the residual, at a sample of the entries if there are many. Steps are lengthened by
+the inverse of the share of observed entries, since a step corrects about that share of the
+error in the holes. If f rises, the step is repeated from the last image. The first steps from X
+= 0 use momentum instead (Beck & Teboulle, 2009), with restarts by the gradient (O'Donoghue &
+Candes, 2015).
 """
 
 from __future__ import annotations
@@ -46,25 +47,31 @@ from weakprox.solvers.factored_proximal import FactoredProximal
 
 WITH_MOMENTUM = 10  # steps from X = 0 before Anderson's acceleration, until the rank settles
 HISTORY = 10  # earlier steps that are combined: 5 take a quarter more steps, 20 save a tenth
-LONGEST = 2.0  # steps are at most so many times as long: beyond, they need not converge
-DAMPED = 1e-10  # of the squares of residuals: keeps their combination determined
-SPARE, QUARTER = 16, 4  # columns of a block beside the rank: at least so many, and a share
-CROWDED = 0.75  # of the cut-off: larger values beyond a block need more than one power step
-COARSE, EARLY, EARLIEST = 5e-4, 6, 2  # of f: an accuracy from which blocks do beside large
-# values up to the former step; otherwise they do up to the latter, when other errors are larger
-BLURRED = 16.0 * SINGLE  # of f: what rounding to float32 may change in it
-FINE, FINER = 32.0, 4096.0  # factors by which the accuracy, or the gap, must exceed that
-SETTLED = 20  # steps after which the target changes so little that one is enough all the same
-BLOCK = 0.5  # of the columns: wider blocks cost as much as all eigenvectors
+LONGEST = 2.0  # largest factor for the length of a step: longer ones need not converge
+# regularisation, relative to the squared residuals: keeps the combination unique
+DAMPED = 1e-10
+# columns of a block in addition to the rank: least number, and share of the rank
+SPARE, QUARTER = 16, 4
+# share of the cut-off: larger values beyond a block need more than one power step
+CROWDED = 0.75
+# While other errors are larger, blocks suffice beside large values: up to step EARLY if the
+# relative accuracy is at least COARSE, otherwise up to step EARLIEST.
+COARSE, EARLY, EARLIEST = 5e-4, 6, 2
+BLURRED = 16.0 * SINGLE  # relative change of f that rounding to float32 may cause
+FINE, FINER = 32.0, 4096.0  # factors by which the accuracy, or the gap, must exceed it
+# steps after which the target changes so little that one power step is always enough
+SETTLED = 20
+BLOCK = 0.5  # share of the columns: wider blocks cost as much as all eigenvectors
 DIGITS = 1e6  # squares of values that are kept, in units of rounding of the largest
-SLOW = 150  # steps without an estimate of the gap, or a smaller one, after which it gives up
+# steps without an estimate of the gap, or without a smaller one, after which the method ends
+SLOW = 150
 LATEST = 16  # most steps between estimates of the gap
 REACH, SWEPT = 0.1, 0.05  # first guesses of `Memory.reach`: without sweeps, and with them
-EAGER = 0.25  # share of the last reach that the next one may be
+EAGER = 0.25  # smallest ratio of a reach to the last one
 PIECE = 1 << 15  # entries of a fill that are processed at once
 LONG = 1 << 20  # entries of a fill from which differences of images are in float16
 SAMPLED = 1 << 15  # entries of a fill that determine how steps are combined
-ROUNDING = 1e-9  # of f: what rounding may add to it in a sweep
+ROUNDING = 1e-9  # relative increase of f that rounding may cause in a sweep
 
 
 @dataclass(frozen=True)
@@ -72,8 +79,8 @@ class Memory:
     """State between two steps; the arrays of a step are remade from the fill."""
 
     V: LowRank
-    fill: Array  # at which the next step is made
-    image: Array  # of the last step: the fill of V, or that after a sweep, moved on
+    fill: Array  # fill from which the next step is made
+    image: Array  # image of the last step: the fill of V, or that after a sweep
     parameters: Plan
     rank: int = 0
     momentum: float = 1.0  # zero if the first point was near the solution
@@ -82,7 +89,7 @@ class Memory:
     scales: tuple[float, ...] = ()
     squares: Array | None = None  # inner products of the former
     rest: Array | None = None  # residual of the last step, at some entries if there are many
-    block: Array | None = None  # of the next decomposition; None if it must be complete
+    block: Array | None = None  # block of the next decomposition; None if it must be complete
     strict: bool = False  # whether blocks beside large values have failed to help
     epoch: int = 0
     done: int = 0
@@ -93,9 +100,9 @@ class Memory:
     tried: int = 0  # step of the last estimate
     reach: float | None = None  # that gap over the norms of the point and of the step
     progress: int = 0  # step that last improved the gap by a hundredth
-    cut: bool = False  # whether the cap on the rank left triplets out
+    cut: bool = False  # whether the cap on the rank omitted triplets
     single: bool = False  # whether arrays of the next step are in float32
-    coarse: bool = False  # whether the accuracy to aim at is
+    coarse: bool = False  # whether the accuracy to aim at is coarse
 
     @property
     def X(self) -> LowRank:
@@ -103,20 +110,20 @@ class Memory:
         return self.V
 
     def forgotten(self) -> Memory:
-        """The state without the steps before."""
+        """The state without its earlier steps."""
         return replace(self, residuals=(), images=(), scales=(), squares=None, rest=None)
 
 
 @dataclass(frozen=True)
 class FilledProximal(GapDriven):
-    """Proximal gradient steps on an array with filled holes, for squared errors.
+    """Proximal gradient steps on a completed array, for squared errors of most entries.
 
-    G is a `Completion` with squared errors, each entry observed once at most and a quarter of
-    them at least, without weights, scaling or ridge. R is zero, and h is `NuclearNorm` or
-    `NuclearBall`. The shorter side of X has at most 2000 entries. Memory is that of at most
-    about 12 arrays of the size of X. It is the default for such problems if few
-    decompositions of an array cost less than many products with a sparse matrix: unless the
-    shorter side is long. `FactoredProximal` takes over if the gap falls slowly.
+    G is a `Completion` with squared errors, without weights, scaling or ridge; at least a
+    quarter of the entries are observed, and none more than once. R is zero, and h is
+    `NuclearNorm` or `NuclearBall`. The shorter side of X has at most 2000 entries. It takes the
+    memory of at most about 12 arrays of the size of X. It is the default for such problems
+    unless the shorter side is so long that a few decompositions of an array cost more than many
+    products with a sparse matrix. `FactoredProximal` takes over if the gap falls slowly.
 
     Parameters
     ----------
@@ -135,21 +142,21 @@ class FilledProximal(GapDriven):
 
     @property
     def fallback(self) -> FactoredProximal:
-        """The method for weights that are tiny relative to the data: steps are short then."""
+        """The method for weights that are tiny relative to the data, where steps are short."""
         return FactoredProximal(rank=self.rank)
 
     @staticmethod
     def applies(problem: Problem) -> bool:
-        """Whether the problem has the required form."""
+        """Return True if the problem has the required form."""
         return problem.observed is not None and Filled.fits(problem.observed)
 
     @staticmethod
     def pays(problem: Problem) -> bool:
-        """Whether it applies, and its steps cost less than those of `FactoredProximal`."""
+        """Return True if it applies and is expected to be faster than `FactoredProximal`."""
         return problem.observed is not None and Filled.pays(problem.observed)
 
     def start(self, problem: Problem, X: Array | LowRank | None, tools: Tools) -> Memory:
-        """The user's first point, or one of strong factors, or zero."""
+        """Start from the user's first point, from strong factors, or from zero."""
         plan = Plan(tools.eps, 0.0, problem.loss.smoothness)
         first = None if X is None else tools.compressed(X, self.rank or min(problem.shape))
         return self._steps(problem, tools).begun(first, plan, tools.accuracy)
@@ -261,10 +268,10 @@ class Steps:
         return replace(state, fill=fill, image=fill, last=f, value=f)
 
     def _in_single(self, state: Memory, aim: float) -> bool:
-        """Whether the next step is made in float32: if what it rounds is small beside the gap.
+        """Return True if float32 is accurate enough for the next step, given the gap.
 
         The gap is at least the accuracy to aim at, and may be far smaller after the step.
-        Later steps are in float64 once one is.
+        Once a step is in float64, all later ones are.
         """
         if not state.single:
             return False
@@ -282,9 +289,9 @@ class Steps:
         return float(self.form.lam * s.sum())
 
     def _value(self, smooth: float, s: Any, kind: Any) -> float:
-        """The value f; an upper bound on it if sums were rounded to float32.
+        """The value of f, or an upper bound on it if sums were rounded to float32.
 
-        A value below the true one would be taken for the best of all points.
+        A value below the true one could never be improved by another point.
         """
         return (smooth + self._h(s)) * (1.0 if kind == np.float64 else 1.0 + BLURRED)
 
@@ -301,7 +308,7 @@ class Steps:
         give_back(filled.nbytes)
         kind = T.dtype
         thin = left.astype(kind, copy=False), right.T.astype(kind, copy=False)
-        fill, smooth = filled.after(multiply(*thin, T))  # the target is done with
+        fill, smooth = filled.after(multiply(*thin, T))  # the target is no longer needed
         del thin
         left /= np.where(s > 0.0, s, 1.0)
         V = filled.point(LowRank(left, s, right.T))
@@ -309,7 +316,7 @@ class Steps:
         found: dict[str, Any] = {"block": block, "rank": V.rank, "done": k, "cut": cut}
         noise = 4.0 * DOUBLE if kind == np.float64 else BLURRED
         if state.rest is not None and f > state.last * (1.0 + noise):
-            # the combination was a bad one: the next step is made from the last image
+            # the combination was bad: make the next step from the last image
             return replace(state.forgotten(), **found, fill=state.image), None
         size = 0.0
         if not self._rises(state, k):
@@ -319,7 +326,7 @@ class Steps:
 
     @staticmethod
     def _rises(state: Memory, k: int) -> bool:
-        """Whether the steps have momentum."""
+        """Return True if the steps use momentum."""
         return bool(state.momentum) and k <= WITH_MOMENTUM
 
     def image(self, state: Memory, residuals: Residuals) -> Array:
@@ -344,13 +351,13 @@ class Steps:
         return self.sweeps.strong(s + self.sweeps.cut)
 
     def _swept(self, V: LowRank, strong: int, residuals: Residuals) -> Any:
-        """The fill after a sweep over the strong factors of X, that of X if f does not fall.
+        """The fill after a sweep over the strong factors of X, or that of X if f does not fall.
 
-        The latter happens because of rounding. The residuals are overwritten.
+        The latter can happen because of rounding. The residuals are overwritten.
         """
         assert self.sweeps is not None
         filled, s, R = self.filled, np.asarray(V.s), residuals.R
-        # in units of the data, so that the result does not depend on theirs
+        # scaled, so that the result does not depend on the units of the data
         unit = filled.unit
         roots = np.sqrt(s[:strong] / unit)
         A, B = (
@@ -373,7 +380,7 @@ class Steps:
         return fill if after <= before * (1.0 + rounding) else residuals.fill
 
     def _with_momentum(self, state: Memory, image: Any) -> dict[str, Any]:
-        """The next fill, beyond the image; a restart if that has led uphill."""
+        """The next fill, extrapolated beyond the image; restart if momentum led uphill."""
         ahead = 0.5 * (1.0 + math.sqrt(1.0 + 4.0 * state.momentum**2))
         moved = image - state.image
         if float(np.vdot(state.fill - image, moved)) > 0.0:
@@ -382,7 +389,7 @@ class Steps:
         return {"fill": image + b * moved, "image": image, "momentum": ahead}
 
     def _combined(self, state: Memory, image: Any) -> dict[str, Any]:
-        """The combination of the last images whose residuals cancel best."""
+        """The combination of the last images with the smallest residual."""
         unit, moved = self.filled.unit, image - state.fill
         rest = moved[self.sample]
         moved *= self._relaxation - 1.0
@@ -410,7 +417,7 @@ class Steps:
 
     @cached_property
     def sample(self) -> Any:
-        """The entries of a fill whose residuals are compared: few weights follow from them."""
+        """The entries of a fill whose residuals determine the few weights of a combination."""
         size = len(self.filled.holes) + sum(self.filled.shape)
         if size <= 2 * SAMPLED:
             return np.arange(size)
@@ -418,10 +425,10 @@ class Steps:
 
     @property
     def _relaxation(self) -> float:
-        """Length of a step, in units of its own.
+        """Factor for the length of a step.
 
-        A proximal step moves the entries in holes by a share of their error that is about that
-        of the observed entries, if those are spread evenly.
+        A proximal step corrects a share of the error in the holes that is about the share of
+        observed entries, if those are spread evenly.
         """
         return min(LONGEST, 1.0 / self.filled.share)
 
@@ -432,7 +439,7 @@ class Steps:
     ) -> tuple[Any, Any, Any, Any, bool]:
         """Return U diag(s), s and V of the proximal point, the next block, and if it is cut.
 
-        In `early` steps blocks do beside large values.
+        In `early` steps, blocks suffice beside large values.
         """
         shown = None if state.block is None else _power_step(T, state.block)
         U, s, V = shown or self._whole(T)
@@ -457,7 +464,8 @@ class Steps:
             s = np.sqrt(np.maximum(squares[::-1], 0.0))
             kept = self.form.prox(s, 1.0 / self.filled.weight)
             least = float(s[max(0, int((kept > 0.0).sum()) - 1)])
-            if least * least < DIGITS * DOUBLE * float(s[0]) ** 2:  # squares lose too much
+            # squares lose too many digits
+            if least * least < DIGITS * DOUBLE * float(s[0]) ** 2:
                 left, s, Vt = svd(wide(T))
                 return lambda p, n: left[:, :n] * p[:n], s, Vt.T
         V = np.ascontiguousarray(turn[:, ::-1])
@@ -468,7 +476,7 @@ class Steps:
     def judged(
         self, state: Memory, residuals: Residuals, k: int, aim: float
     ) -> tuple[Memory, Dual, float | None]:
-        """Return the state with the gap of its dual point, that, and its norm at the aim."""
+        """Return the state with its gap, its dual point, and that point's norm if known."""
         filled = self.filled
         point = filled.dual(residuals.R, residuals.fill)
         along, square, norm = point.sums()
@@ -489,10 +497,11 @@ class Steps:
         return ObservedDual(self.filled.data, point.entries(), self.form, None, effects, norm)
 
     def due(self, state: Memory, k: int, aim: float) -> bool:
-        """Whether the gap is likely to be the aim, or has not been estimated for long.
+        """Return True if the gap has probably reached its target, or its estimate is old.
 
-        The dual point of a proximal point exceeds its largest norm by what the step changes in
-        the holes, so the gap is a share of `Memory.size`, which changes little between steps.
+        The dual point of a proximal point exceeds its norm limit by the change of the step in
+        the holes. So the gap is proportional to `Memory.size`, with a factor that changes
+        little between steps.
         """
         if state.reach is not None:
             guess = EAGER * state.reach
@@ -530,7 +539,7 @@ def _product(A: Any, B: Any, kind: Any) -> Any:
 
 
 def _power_step(T: Any, block: Any) -> tuple[Any, Any, Any] | None:
-    """As `Steps._whole`, by a power step from a block; None if its columns are dependent."""
+    """Like `Steps._whole`, by a power step from a block; None if its columns are dependent."""
     block = block.astype(T.dtype, copy=False)
     Z = T @ block
     W = wide(T.T @ Z)
@@ -538,7 +547,7 @@ def _power_step(T: Any, block: Any) -> tuple[Any, Any, Any] | None:
     turn = orthonormaliser(_squared(Z))
     if turn is None:
         return None
-    B = W @ turn  # T'Q, Q = Z turn with orthonormal columns
+    B = W @ turn  # T'Q, where Q = Z turn has orthonormal columns
     squares, left = eigh(B.T @ B)
     s, left = np.sqrt(np.maximum(squares[::-1], 0.0)), left[:, ::-1]
     V = B @ (left / np.maximum(s, _least(s)))
@@ -551,7 +560,7 @@ def _pieces(x: Any) -> list[slice]:
 
 
 def _short(unit: float, x: Any, y: Any) -> Any:
-    """The difference of two vectors over a unit in float32: enough, in half of the memory."""
+    """The difference of two vectors over a unit, in float32, which takes half of the memory."""
     found = np.empty(len(x), np.float32)
     for part in _pieces(x):
         found[part] = np.divide(x[part] - y[part], unit)  # in float64: any size is allowed
@@ -559,9 +568,9 @@ def _short(unit: float, x: Any, y: Any) -> Any:
 
 
 def _packed(unit: float, x: Any, y: Any) -> tuple[float, Any]:
-    """The difference of two vectors over a scale, and that: in float16 if they are long.
+    """The difference of two vectors over a scale, in float16 if they are long, and that scale.
 
-    A combination of steps need not be more accurate than the next step makes up for.
+    Combinations of steps need little accuracy, since the next step corrects their errors.
     """
     if len(x) < LONG:
         return unit, _short(unit, x, y)

@@ -11,7 +11,7 @@ once the samples also show the curvature (docs/theory). A run has four stages.
    the same at every X), those that found X certify it. Otherwise fresh samples do, and they
    join the others if more are needed.
 
-Nothing is stated from so few samples that a value of the share `rarest` may be missing.
+Certificates require so many samples that a value of frequency `rarest` is not missed.
 """
 
 from __future__ import annotations
@@ -53,17 +53,19 @@ from weakprox.solvers.davis_yin import DavisYin, LeanSplitting
 
 PILOT = 8  # single samples that show the variance first; they are used like all others
 SHARE = 0.8  # planned sampling error, as a share of eps
-STAGE = 0.5  # share of the samples needed that is drawn before the need is measured again
-GROWTH = 1.0  # times the samples kept that one draw may add if the noise depends on X
-FRESH = (0.25, 0.5, 1.0, 2.0)  # times the samples kept, what may test their answer
+# share of the required samples that is drawn before the requirement is measured again
+STAGE = 0.5
+GROWTH = 1.0  # largest draw, as a multiple of the samples kept, if the noise depends on X
+# possible numbers of samples for a test, as multiples of the samples kept
+FRESH = (0.25, 0.5, 1.0, 2.0)
 FIRST, NEXT = 0.7, 0.3  # shares of the chance of error: of the first test, and of each next one
-DRAWS = 1 << 60  # names the streams of samples
-CONFIRM = 1 << 40  # names the streams of samples that repeat a test
+DRAWS = 1 << 60  # number of the random streams of samples
+CONFIRM = 1 << 40  # number of the random streams of repeated tests
 CLEAR = 5.0  # standard errors that contradict a declared constant
 ENOUGH = 128  # samples: means of fewer squares are skewed, and their scatter misleads
-RETRIES = 3  # times the target of the engine is lowered after it stopped too early
+RETRIES = 3  # number of times that the engine's target is lowered after it stopped too early
 HOPELESS = 0.9  # share of eps: no optimisation can compensate for a larger sampling error
-OVERHEAD = 1.2  # times the sampling error, the goal of a round with too few samples
+OVERHEAD = 1.2  # goal of a round with too few samples, as a multiple of the sampling error
 FAILED = 0.6  # an estimate is checked again once it is this share of one that failed
 LATER = 1.3  # growth of the time between checks if the engine estimates no gap
 RAREST_SHARES = (1e-9, 0.5)  # of the draws; at the upper end eight samples are enough
@@ -78,18 +80,18 @@ class Plan:
     eps: float
     alpha: float  # strong convexity
     confidence: float  # of the certificate
-    rarest: float  # share of the draws from which on a value must have been seen
+    rarest: float  # frequency from which a value must have been seen
     diameter: float = math.inf  # of the set of h; it limits the sampling error if alpha is 0
     samples: int = 0  # whose mean is minimised
     variance: float = math.nan  # of one sample's gradient,
-    concentration: float = math.nan  # and how many directions share it
+    concentration: float = math.nan  # and the number of directions that share it
 
     def cost(self, error: float) -> float:
-        """Return what a squared error of the mean gradient costs in f."""
+        """Return the loss in f due to a squared error of the mean gradient."""
         return error / (2 * self.alpha) if self.alpha else math.sqrt(error) * self.diameter
 
     def allowed(self, cost: float) -> float:
-        """Return the squared error of the mean gradient that costs this much in f."""
+        """Return the squared error of the mean gradient that causes this loss in f."""
         return 2 * self.alpha * cost if self.alpha else (cost / self.diameter) ** 2
 
 
@@ -106,21 +108,21 @@ class Memory:
     pool: Pool
     noise: Noise
     warm: bool  # whether X is worth starting from
-    error: float = math.inf  # bound on |e|^2 of the pool's gradient
+    error: float = math.inf  # bound on |e|^2, e the error of the pool's gradient
     inner: Any = None  # the engine's memory; None: start it
     convexity: float | None = None  # the pool's own, if gradients have shown it
     dual: DualPoint | None = None
     below: float = math.inf  # estimates of the engine's gap that are worth checking
     ticks: int = 0  # inner steps of this round
-    next_try: int = 1  # the one to check at, for engines that estimate no gap
-    retries: int = 0  # times the target of the engine was lowered
-    attempts: int = 0  # certificates asked of fresh samples so far
+    next_try: int = 1  # step of the next check, for engines that estimate no gap
+    retries: int = 0  # number of times that the engine's target was lowered
+    attempts: int = 0  # certificates tried with fresh samples so far
     proof: Proof | None = None
     done: bool = False
 
     @property
     def least(self) -> int:
-        """Fewest samples for a statement."""
+        """Fewest samples for a certificate."""
         return least_samples(self.parameters.rarest)
 
     @property
@@ -188,7 +190,7 @@ class SampleAverage(Method):
         return self._measured(memory, noise, cancel)
 
     def finished(self, memory: Memory) -> bool:
-        """Whether the certificate proves eps, or the engine cannot do better."""
+        """Return True if the certificate proves eps, or the engine cannot do better."""
         return memory.done
 
     def candidate(self, memory: Memory) -> Candidate:
@@ -213,7 +215,8 @@ class SampleAverage(Method):
         loss = Empirical(problem.loss, memory.pool, strong_convexity=memory.convexity)
         mean = Problem(loss, problem.penalty, problem.spectral)
         engine = tools.choose(mean, self.rank)
-        if isinstance(engine, LeanSplitting):  # its dual points bound the mean alone
+        # its dual points bound only the problem of the mean
+        if isinstance(engine, LeanSplitting):
             engine = DavisYin(rank=self.rank)
         watch = Watch(problem, mean, engine, memory, tools)
         within = watch.tools()
@@ -226,7 +229,7 @@ class SampleAverage(Method):
             return self._closed(problem, watch, tools)
         except Contradicted as found:
             if problem.loss.samples_cancel:
-                raise  # the samples' mean bends as G itself does
+                raise  # the samples' mean has the curvature of G
             less = found.strong_convexity
             memory = replace(watch.memory, convexity=less, inner=None, warm=True)
             return replace(memory, epoch=memory.epoch + 1)
@@ -289,7 +292,8 @@ class SampleAverage(Method):
         fresh = more(tools, memory.have, int(size))
         try:
             check_convexity(problem.loss, X.dense(), watch.mean.loss, fresh)
-        except Contradicted:  # squares are skewed: one such test fails a few times in 10^5
+        # squares are skewed: a single test of this kind fails a few times in 10^5
+        except Contradicted:
             again = drawn(tools, CONFIRM + memory.have, [size for _, size in fresh])
             check_convexity(problem.loss, X.dense(), watch.mean.loss, again)
         gradient, noise = noise_at(problem, problem.loss, X.dense(), fresh)
@@ -324,7 +328,7 @@ class SampleAverage(Method):
         _, need, size, error = best
         if need <= have:
             return Test(size, confidence, error, hopeful=True)
-        most = max(GROWTH * have, memory.least)  # fewer will not end the run
+        most = max(GROWTH * have, memory.least)  # fewer would not end the run
         grown = math.ceil(min(most, max(need - have, 0.25 * have)))
         return Test(max(GROUPS, grown), confidence, noise.variance / have, hopeful=False)
 
@@ -387,7 +391,7 @@ class Watch:
         return self.memory
 
     def _worth_checking(self, candidate: Candidate) -> bool:
-        """Whether the engine's estimate, or the time since the last check, requires a check."""
+        """Return True if the estimated gap or the time since the last check requires it."""
         memory = self.memory
         if candidate.gap < math.inf:
             worth = candidate.gap <= min(self.target, memory.below)
@@ -400,7 +404,7 @@ class Watch:
         return True
 
     def good(self, candidate: Candidate) -> bool:
-        """Whether the candidate's gap, sampling error included, reaches the goal."""
+        """Return True if the candidate's gap, with the sampling error, reaches the goal."""
         dual = candidate.dual or self.engine.dual(self.mean, self.memory.inner)
         X = getattr(dual, "at", None) or candidate.V  # the point of that dual point
         if X is None:
@@ -462,7 +466,8 @@ def condensed(loss: Any, pool: Pool) -> Pool:
     if merged is None:
         return pool
     kept = list(pool)
-    if len(pool) > GROUPS:  # single ones at once: how far they reach stays exact
+    # single ones are merged together, which keeps their largest distance exact
+    if len(pool) > GROUPS:
         ones = [batch for batch, size in pool if size == 1]
         kept = [entry for entry in pool if entry[1] > 1]
         groups = min(len(ones), max(1, GROUPS - len(kept)))
@@ -476,7 +481,7 @@ def condensed(loss: Any, pool: Pool) -> Pool:
 
 
 def check_convexity(loss: Loss, X: Array, kept: Any, fresh: Pool) -> None:
-    """Raise if G bends less than declared in the direction where the samples bend least.
+    """Raise if G has too little curvature in the direction where the samples have least.
 
     The samples kept chose the direction, so fresh ones have to measure it.
     """

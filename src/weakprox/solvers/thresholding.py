@@ -31,11 +31,12 @@ from weakprox.solvers.base import ARRAYS, Method, Tools
 from weakprox.solvers.davis_yin import DavisYin
 
 FIRST_WIDTH = 16  # triplets of the first decomposition
-ACCURACY, FINER, LEAST = 1e-3, 0.03, 1e-14  # relative residual: at first, its decrease, the end
+# relative residual: initial value, its decrease, final value
+ACCURACY, FINER, LEAST = 1e-3, 0.03, 1e-14
 FILTER, SLOWER = 3e-3, 0.3  # relative residual down to which a filter is used, and its decrease
 THIN = 64  # bytes for each row, column and triplet, of the next, wider decomposition
 CAUTION = 10.0  # factor of the estimated gap while some directions may be missing
-AS_GIVEN = 1.0  # accuracy that the first point's own vectors are taken to have
+AS_GIVEN = 1.0  # assumed accuracy of the first point's vectors
 SWEEPS = 30  # sweeps of one decomposition from a good start
 
 
@@ -52,7 +53,7 @@ class Memory:
     accuracy: float = ACCURACY
     rank: int = 0
     epoch: int = 0
-    cut: bool = False  # whether the cap on the rank left triplets out
+    cut: bool = False  # whether the cap on the rank omitted triplets
     value: float | None = None
 
     @property
@@ -89,7 +90,7 @@ class Thresholding(GapDriven):
 
     @staticmethod
     def applies(problem: Problem) -> bool:
-        """Whether the problem has the required form."""
+        """Return True if the problem has the required form."""
         return problem.sparse_target is not None
 
     def start(self, problem: Problem, X: Array | LowRank | None, tools: Tools) -> Memory:
@@ -148,7 +149,7 @@ class Thresholding(GapDriven):
         return after
 
     def finished(self, memory: Memory) -> bool:
-        """Whether the triplets cannot become more accurate."""
+        """Return True if the triplets cannot become more accurate."""
         return memory.accuracy < LEAST or (memory.cut and memory.epoch > 1)
 
     def stalled(self, memory: Memory) -> int:
@@ -220,5 +221,5 @@ def _terms(problem: Problem) -> tuple[Factored, ValueForm]:
 
 
 def _dense_fits(problem: Problem) -> bool:
-    """Whether there is room for the arrays of the fallback."""
+    """Return True if there is room for the arrays of the fallback."""
     return 8 * ARRAYS["DavisYin"].most * math.prod(problem.shape) <= room()

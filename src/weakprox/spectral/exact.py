@@ -75,9 +75,9 @@ class Exact(Spectral):
         refuse_foreign("prox", V)
         if not is_array(V) or tuple(V.shape) != tuple(A.shape) or not all_finite(V):
             given = getattr(V, "shape", type(V).__name__)
-            raise InputError("prox", f"a return of {given}", f"finite, {A.shape}")
+            raise InputError("prox", f"a return value of {given}", f"finite, {A.shape}")
         U, s, Vt = decompositions.svd(V)
-        # A strict indicator may be infinite at the prox's own point by a rounding error.
+        # A strict indicator may be infinite at the proximal point because of a rounding error.
         # Then h there is unknown, and no bound is claimed.
         value, square = self._value(V), 0.5 * weight * sqnorm(V - A)
         slack = 64 * eps_of(A) * (abs(value) + square + weight * sqnorm(A))
@@ -115,7 +115,7 @@ class Exact(Spectral):
 
 
 def _number(name: str, found: Any) -> float:
-    """Return what a function of the user's returned, or raise if it is not a number."""
+    """Return what the user's function returned, or raise if it is not a number."""
     try:
         value = float(found)
     except (TypeError, ValueError):

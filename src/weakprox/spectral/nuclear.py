@@ -129,7 +129,8 @@ class NuclearBall(Bounded):
     """
 
     tau: float
-    capabilities = Bounded.capabilities  # in its own body, as an inherited one does not count
+    # in the class body, since an inherited one does not count
+    capabilities = Bounded.capabilities
     in_unit = Bounded.in_unit
 
     def violation(self, X: LowRank) -> float:

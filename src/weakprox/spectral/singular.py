@@ -37,8 +37,8 @@ GRAM_SHARE = 0.15
 
 ROUGH_POWERS = 2  # steps up to which vectors in single precision are as accurate
 
-# Relative accuracy at which an SVD may stop for any tolerance. A value a thousand times
-# larger kept runs from proving relative gaps of 1e-8.
+# Relative accuracy at which an SVD may stop for any tolerance. With a value a thousand
+# times larger, runs could not prove relative gaps of 1e-8.
 FLOOR = 1e-15
 
 
@@ -147,7 +147,7 @@ def accurate_enough(gain: Any, delta1: float, floor: float = FLOOR) -> Accept:
 
 
 def gram_is_cheaper(shape: tuple[int, int], rank: int, warm: bool) -> bool:
-    """Whether a full decomposition is the cheaper way to compute `rank` triplets."""
+    """Return True if a full decomposition is the cheaper way to compute `rank` triplets."""
     least = min(shape)
     return least <= (GRAM_BELOW if warm else GRAM_BELOW_COLD) or rank >= GRAM_SHARE * least
 

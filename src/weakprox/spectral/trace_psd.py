@@ -47,7 +47,8 @@ class TracePSD(Bounded):
 
     tau: float
     symmetric = True
-    capabilities = Bounded.capabilities  # in its own body, as an inherited one does not count
+    # in the class body, since an inherited one does not count
+    capabilities = Bounded.capabilities
     in_unit = Bounded.in_unit
 
     def violation(self, X: LowRank) -> float:
@@ -104,7 +105,7 @@ class TracePSD(Bounded):
         good = accurate_enough(lambda w: float(w[0]), accuracy / self.tau, LINEAR)
 
         def accept(w: Vector, residuals: Vector, after: float) -> bool:
-            """Whether to stop; a value that is not positive gives V = 0 and must be certain."""
+            """Return True to stop; a nonpositive value gives V = 0 and must be certain."""
             if w[0] <= 0.0:
                 return float(residuals[0]) <= SURE * abs(float(w[0]))
             return good(w, residuals, after)
@@ -168,7 +169,7 @@ def symmetric_part(A: Array) -> Array:
 
 
 def _settled(w: Vector, residuals: Vector, after: float) -> bool:
-    """Whether all values close to the largest have been found and are accurate."""
+    """Return True if all values close to the largest have been found and are accurate."""
     close = w >= bounds.CLOSE * w[0]
     accurate = residuals[close].max() <= bounds.SHARP_RESIDUAL * abs(float(w[0]))
     return bool(w[0] > 0.0 and not close[-1] and accurate)

@@ -1,4 +1,4 @@
-"""Matrix files: read without trust, written whole or not at all."""
+"""Matrix files: checked when they are read, and written as a whole or not at all."""
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
@@ -19,7 +19,7 @@ _MATRICES = ("read_matrix", "write_factors", "write_matrix", "write_text")
 
 
 def __getattr__(name: str) -> Any:
-    """Readers and writers, loaded on first use: data are mostly in memory already."""
+    """Readers and writers, loaded on first use, since data are mostly in memory already."""
     if name not in _MATRICES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return getattr(import_module(f"{__name__}.matrices"), name)

@@ -23,7 +23,7 @@ from weakprox.storage import table
 from weakprox.storage.table import Contents, FileError, Labels, Matrix
 
 PART = 1 << 20  # bytes unpacked at a time
-# What zipfile and NumPy raise on damaged input.
+# Exceptions that zipfile and NumPy raise on damaged input.
 DAMAGED = (
     *(ValueError, EOFError, OSError, RuntimeError, TypeError, OverflowError, LookupError),
     *(zipfile.BadZipFile, zlib.error),
@@ -65,7 +65,7 @@ def read_header(path: Path, handle: IO[bytes], what: str = "") -> Header:
             raise FileError(path, given, "1.0 or 2.0, as numbers need")
         prefix = PREFIX[version]
         size = int.from_bytes(handle.read(prefix), "little")
-        # NumPy would read all that the prefix claims, gigabytes out of a small archive
+        # NumPy would read as many bytes as the prefix claims, gigabytes from a small archive
         if size > LONGEST_HEADER:
             given = f"a header of {shown_bytes(size)}{what}"
             raise FileError(path, given, f"at most {shown_bytes(LONGEST_HEADER)}")
@@ -156,7 +156,7 @@ def _chosen(path: Path, headers: Headers, key: str | None) -> str:
 def _member(
     path: Path, archive: zipfile.ZipFile, headers: Headers, max_bytes: int | None, name: str
 ) -> Matrix:
-    """Plain numbers or text of one array, no pickle; checks the size before unpacking."""
+    """Plain numbers or text of one array, without pickle; check the size before unpacking."""
     header = headers[name]
     table.claim(path, header.end, max_bytes, f"'{name}' of shape {header.shape}", packed=True)
     shape = header.shape[::-1] if header.by_columns else header.shape
@@ -175,13 +175,14 @@ def _member(
 
 
 def _is_text(path: Path, header: Header | None, side: str, size: int) -> bool:
-    """Whether the array holds labels; raises if they are of a wrong type or number.
+    """Return True if the array contains labels; raise if their type or number is wrong.
 
-    Their number is compared before they are read: empty texts take no bytes, however many.
+    Their number is compared before they are read, since any number of empty strings takes no
+    bytes.
     """
     if header is None or len(header.shape) != 1:
         return False
-    if header.dtype.kind in "OS":  # ignoring them would lose them silently
+    if header.dtype.kind in "OS":  # they must not be lost silently
         kind = "bytes" if header.dtype.kind == "S" else table.KINDS["O"]
         wanted = "text, as numpy.array(labels, dtype=str) makes it"
         raise FileError(path, f"labels in '{side}' as {kind}", wanted)

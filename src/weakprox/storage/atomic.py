@@ -1,4 +1,4 @@
-"""Files that appear whole or not at all."""
+"""Files that appear as a whole or not at all."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from weakprox.storage.table import FileError, PathLike
 
 @contextmanager
 def atomic(path: PathLike, *, durable: bool = True) -> Iterator[Path]:
-    """A temporary path to write to, which becomes `path` if the block ends well.
+    """A temporary path to write to, which becomes `path` if the block succeeds.
 
     It is in the same directory and has the same suffix. If the block raises, `path` is left
     unchanged and the temporary file is removed. Without `durable` the data may still be in

@@ -26,7 +26,7 @@ PIECE = 1 << 26  # bytes written or read at once
 
 
 class DamagedError(FileError):
-    """A checkpoint that was cut short or changed on the disk."""
+    """A checkpoint that was truncated or changed on the disk."""
 
 
 @dataclass(frozen=True)
@@ -121,7 +121,7 @@ def _pieces(array: Numbers) -> Iterator[Any]:
 def load(path: Path) -> Stored:
     """Read a checkpoint and verify its digest.
 
-    Raises `DamagedError` if it is cut short or changed, and another `FileError` if it is
+    Raises `DamagedError` if it is truncated or changed, and another `FileError` if it is
     something else or of a later format.
     """
     about, arrays = _read(path)
@@ -138,7 +138,7 @@ def load(path: Path) -> Stored:
             name: json.loads(text, parse_constant=no_constant) for name, text in texts.items()
         }
     except (ValueError, RecursionError):
-        raise DamagedError(path, "text that is no JSON", WHOLE) from None
+        raise DamagedError(path, "text that is not JSON", WHOLE) from None
     return Stored(path, about.get("weakprox", "unknown"), entries, arrays)
 
 
@@ -171,7 +171,7 @@ def _read(path: Path) -> tuple[dict[str, str], dict[str, Numbers]]:
 
 
 def _digest(about: Mapping[str, str], arrays: Mapping[str, Numbers]) -> str:
-    """A hash of everything that the file holds."""
+    """A hash of the whole contents of the file."""
     found = hashlib.blake2b(digest_size=16)
     for name in sorted(about):
         if name != "digest":
@@ -185,5 +185,5 @@ def _digest(about: Mapping[str, str], arrays: Mapping[str, Numbers]) -> str:
 
 
 def no_constant(constant: str) -> Any:
-    """Refuse a number that JSON does not have, as `parse_constant` of its reader."""
+    """Reject a number that JSON does not have; the `parse_constant` of its reader."""
     raise ValueError(constant)  # JSON has no NaN and no infinity

@@ -1,4 +1,4 @@
-"""How a text file separates cells and writes numbers: given, or detected."""
+"""The separators of cells and the decimal sign of a text file, given or detected."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ NAMES = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "bars", " ": "spac
 WORDS = {"comma": ",", "semicolon": ";", "tab": "\t", "space": " ", "bar": "|", "\\t": "\t"}
 LOOKED_AT, LINES = 1 << 16, 50  # characters and lines by which a dialect is detected
 FIRST = 1e-6  # weight of the first line
-CLEARLY = 0.2  # share of cells that another separator must turn into numbers
+CLEARLY = 0.2  # share of additional cells that another separator must turn into numbers
 MISSING = {"", "na", "n/a", "nan", "null"}  # in any case
 _COMMA = re.compile(r"\s*[+-]?(\d+,\d*|,\d+)([eE][+-]?\d+)?\s*")
 
@@ -34,7 +34,7 @@ class Dialect:
         return Rows(self, lines, path)
 
     def words(self, path: Path) -> list[str]:
-        """A description for the user, if the dialect is not the one that the suffix implies."""
+        """A description for the user, unless the suffix implies the dialect."""
         found = []
         if self.separator != SEPARATORS.get(path.suffix.lower()):
             found.append(f"cells separated by {NAMES.get(self.separator, self.separator)}")
@@ -66,7 +66,7 @@ class Rows:
         return ([self.pointed(cell) for cell in row] for row in self._cells)
 
     def cells(self) -> Iterator[list[str]]:
-        """The rows as they are, with the decimal signs of the file."""
+        """The unchanged rows, with the decimal signs of the file."""
         return self._cells
 
     def pointed(self, cell: str) -> str:
@@ -82,7 +82,7 @@ class Rows:
 
 
 def chosen(path: Path, start: str, sep: str | None, decimal: str | None) -> Dialect:
-    """Return the dialect with what is given, and the rest detected from the file's start."""
+    """Return the dialect: given settings, and others detected from the start of the file."""
     suffix = path.suffix.lower()
     comments = suffix == ".txt"
     if sep is not None:
@@ -96,7 +96,7 @@ def chosen(path: Path, start: str, sep: str | None, decimal: str | None) -> Dial
     lines = [line for line in start.splitlines()[:LINES] if line.strip()]
     lines = [line for line in lines if not (comments and line.startswith("#"))]
     if len(start) >= LOOKED_AT and len(lines) > 1:
-        lines = lines[:-1]  # perhaps cut off
+        lines = lines[:-1]  # perhaps truncated
     usual = SEPARATORS.get(suffix)
     best, most = Dialect(sep or usual or " ", decimal or ".", comments), -1.0
     for candidate in _candidates(usual, sep, decimal, comments):

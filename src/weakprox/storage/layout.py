@@ -16,19 +16,19 @@ from numpy.lib.stride_tricks import as_strided
 
 from weakprox.resources.memory import on_disk, scratch
 
-# types of entries, and what safetensors calls them
+# types of entries, and their names in safetensors
 KINDS = {"bool": "BOOL", "float16": "F16", "float32": "F32", "float64": "F64"}
 KINDS |= {f"int{bits}": f"I{bits}" for bits in (8, 16, 32, 64)}
 KINDS |= {f"uint{bits}": f"U{bits}" for bits in (8, 16, 32, 64)}
 MOST_AXES = 8
 DISK = "disk"
-LONGEST = 1 << 48  # entries: more than any memory holds
+LONGEST = 1 << 48  # number of entries that exceeds any memory
 
 Numbers = np.ndarray[Any, np.dtype[Any]]
 
 
 def is_torch(value: object) -> bool:
-    """Whether the value is a torch tensor; does not import torch."""
+    """Return True if the value is a torch tensor; does not import torch."""
     torch = sys.modules.get("torch")
     return torch is not None and isinstance(value, torch.Tensor)
 
@@ -72,7 +72,7 @@ class Layout:
 
     @property
     def sound(self) -> bool:
-        """Whether no two indices share memory, and all numbers are plausible."""
+        """True if no two indices share memory, and all numbers are plausible."""
         if len(self.shape) != len(self.strides) or len(self.shape) > MOST_AXES:
             return False
         limits = (*self.shape, *(abs(step) for step in self.strides), self.span)

@@ -104,7 +104,7 @@ def _text(
         dialect = chosen(path, start, sep or _separator(start, names, usual), decimal)
         handle.seek(0)
         reader = dialect.rows(handle, path)
-        rows = reader.cells()  # ids stay as they are
+        rows = reader.cells()  # ids remain unchanged
         header = next(rows, [])
         at = _positions(path, header, names)
         found: dict[str, list[Any]] = {name: [] for name in names}
@@ -127,7 +127,9 @@ def _number(reader: Rows, name: str, cell: str) -> float:
         return np.nan if text.strip().lower() in MISSING else float(text)
     except ValueError:
         given = f"{shown_text(text)} in column '{name}', line {reader.line_num}"
-        raise FileError(reader.path, given, in_numbers(text, "a number, or nothing")) from None
+        raise FileError(
+            reader.path, given, in_numbers(text, "a number, or an empty cell")
+        ) from None
 
 
 def _parquet(path: Path, names: Sequence[str]) -> dict[str, Any]:
@@ -197,7 +199,7 @@ class LongFiles:
                     given = f"{kinds[1]} in column '{name}'"
                     raise FileError(path, given, f"{kinds[0]}, as in {found[0].name}")
         if not table.count:
-            raise FileError(found[0], "no rows", "one observation at least")
+            raise FileError(found[0], "no rows", "at least one observation")
         return table
 
     def _check(self, path: Path) -> None:
@@ -232,7 +234,7 @@ class LongFiles:
 
     @cached_property
     def single(self) -> bool:
-        """Whether all numbers of the first such column are in float32 or less."""
+        """True if all numbers of the first such column are in float32 or less."""
         pa = arrow()[0]
         kinds = [self._schema(path).field(self.numbers[0]).type for path in self.paths]
         return all(kind in (pa.float16(), pa.float32()) for kind in kinds)
@@ -254,7 +256,7 @@ class LongFiles:
         return found[0].take(compute.sort_indices(found[0]))
 
     def batches(self, names: Mapping[str, Any]) -> Iterator[dict[str, Column]]:
-        """Yield all lines: ids as positions among `names`, or as they are, and numbers."""
+        """Yield all lines: ids as positions among `names` or unchanged, and numbers."""
         import pyarrow.compute as compute
 
         for batch in self._batches((*self.ids, *self.numbers)):

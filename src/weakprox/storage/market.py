@@ -33,7 +33,7 @@ class Banner(NamedTuple):
 
 
 def read_mtx(path: Path, max_bytes: int | None) -> Contents:
-    """Return a dense or a sparse array, as the file says; symmetric ones are completed."""
+    """Return a dense or a sparse array, as the file states; symmetric ones are completed."""
     with path.open("rb") as handle:
         about = _banner(path, handle)
         m, d = about.shape
@@ -123,7 +123,7 @@ def _numbers(path: Path, handle: IO[bytes], count: int) -> Matrix:
 
 
 def _dense(about: Banner, values: Matrix) -> Matrix:
-    """From columns one after the other; symmetric ones store the lower triangle only."""
+    """Read columns one after the other; symmetric matrices store the lower triangle only."""
     m, d = about.shape
     if about.symmetry == "general":
         return np.ascontiguousarray(values.reshape(d, m).T)
@@ -135,7 +135,7 @@ def _dense(about: Banner, values: Matrix) -> Matrix:
 
 
 def _sparse(path: Path, about: Banner, cells: Matrix) -> Any:
-    """From coordinates, which count from one."""
+    """Read coordinates, which count from one."""
     from scipy.sparse import coo_array
 
     places = cells[:, :2]

@@ -79,8 +79,8 @@ def read_matrix(
     sep, decimal : str, optional
         Separator of cells and decimal sign of a text file; by default detected.
     index_col : int, str or False, optional
-        The column of a text file or sheet that holds labels: its number from 1, or its
-        name. False: there is none. By default detected.
+        The column of a text file or sheet with labels: its number from 1, or its name. False
+        means that there is none. By default detected.
 
     Returns
     -------
@@ -140,7 +140,7 @@ def read_matrix(
 
 
 def _checked_file(path: Path) -> str:
-    """Return the suffix of a file that exists and has the contents its name says."""
+    """Return the suffix of a file that exists and has the contents that its name implies."""
     suffix = path.suffix.lower()
     if path.is_dir() and suffix == ".zarr":
         return suffix
@@ -184,8 +184,8 @@ def write_matrix(
     values : array of shape (m, d)
         Real numbers.
     rows, columns : sequence of str, optional
-        Labels. The formats .npy and .mtx cannot hold them. Files in .csv, .tsv and .parquet
-        hold both or none; missing ones are numbered from 1.
+        Labels. The formats .npy and .mtx cannot store them. Files in .csv, .tsv and .parquet
+        store both or none; missing ones are numbered from 1.
     """
     suffix = known_suffix(path)
     matrix = np.asarray(values)
@@ -198,7 +198,8 @@ def write_matrix(
     columns = _labels("columns", columns, matrix.shape[1])
     with atomic(path) as temporary:
         if suffix in (".npy", ".npz", ".mtx"):
-            with temporary.open("wb") as handle:  # given a name, NumPy may append to it
+            # given a name, NumPy may append a suffix to it
+            with temporary.open("wb") as handle:
                 if suffix == ".npy":
                     np.save(handle, matrix, allow_pickle=False)
                 elif suffix == ".npz":
@@ -263,6 +264,6 @@ def _labels(name: str, given: Sequence[str] | None, size: int) -> Labels | None:
 
 
 def _texts(rows: Sequence[str] | None, columns: Sequence[str] | None) -> dict[str, Any]:
-    """The labels that are given, as arrays of text (never of objects)."""
+    """The given labels, as arrays of text (never of objects)."""
     given = {"rows": rows, "columns": columns}
     return {n: np.array(labels, dtype=np.str_) for n, labels in given.items() if labels}

@@ -1,4 +1,4 @@
-"""Advice for cells that are not numbers: how to write them."""
+"""Advice on how to write cells that are not numbers."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 CURRENCIES = "$€£¥"
 NOTHING = {"-", "--", "?", ".", "*", "none", "missing", "#n/a", "n.a."}
 # digits in groups of three, separated by one sign throughout
-_SIGNS = " ,.'\u00a0\u2009\u202f"  # spaces of several widths among them
+_SIGNS = " ,.'\u00a0\u2009\u202f"  # including spaces of several widths
 _THOUSANDS = re.compile(rf"[+-]?\d{{1,3}}([{_SIGNS}])\d{{3}}(?:\1\d{{3}})*(?:[.,]\d+)?")
 _DATE = re.compile(r"\d{1,4}[-/.]\d{1,2}[-/.]\d{1,4}(?:[T ].*)?")
 UTF8 = (
@@ -33,7 +33,7 @@ ELSEWHERE = {  # suffixes of files that hold tables, and what to do
 
 
 def in_numbers(cell: str, otherwise: str = OTHERWISE) -> str:
-    """What is expected in place of a cell that is not a number."""
+    """The expected contents of a cell that is not a number."""
     text = cell.strip()
     bare = text.strip(CURRENCIES + " ")
     if text.lower() in NOTHING:
@@ -43,20 +43,20 @@ def in_numbers(cell: str, otherwise: str = OTHERWISE) -> str:
     if text.endswith("%"):
         return "a number without %"
     if bare != text and bare[:1].isdigit():
-        return "a number without the sign of a currency"
+        return "a number without a currency sign"
     if "\u2212" in text or "\u2013" in text:
-        return "a number, with the sign - of ASCII for a minus"
+        return "a number, with the ASCII character - as the minus sign"
     if re.fullmatch(r"\([\d.,]+\)", text):
         return f"a number: -{text[1:-1]} for a negative one"
     if _THOUSANDS.fullmatch(text):
-        return "a number without separators of thousands"
+        return "a number without thousands separators"
     if _DATE.fullmatch(text):
         return "a number; dates may be labels, in the column that --index-col names"
     return otherwise
 
 
 def local(path: Path) -> str:
-    """What is expected in place of a file that does not exist."""
+    """The expected argument in place of a file that does not exist."""
     if str(path).lower().startswith(("http:/", "https:/", "ftp:/", "s3:/")):
         return "a file on this machine: download it first"
     return "one that exists"

@@ -19,7 +19,7 @@ LONGEST_LABEL = 1 << 17  # bytes; the same as Python's csv allows for a cell
 
 
 def arrow() -> tuple[Any, Any]:
-    """The modules pyarrow and pyarrow.parquet, or an error that says how to get them."""
+    """Return the modules pyarrow and pyarrow.parquet; the error says how to install them."""
     try:
         import pyarrow
         import pyarrow.parquet
@@ -30,7 +30,7 @@ def arrow() -> tuple[Any, Any]:
 
 
 def read_parquet(path: Path, missing: bool, max_bytes: int | None) -> Contents:
-    """Numbers by column; the index of a frame or a first column of text holds row labels."""
+    """Numbers by column; row labels are the index of a frame or a first column of text."""
     pa, parquet = arrow()
     try:
         with parquet.ParquetFile(path) as file:
@@ -66,8 +66,8 @@ def _read(
     size, what = m * len(fields) * dtype.itemsize, f"{m} x {len(fields)} entries"
     claim(path, size, max_bytes, what, packed=True)
     names = tuple(str(schema.field(i).name) for i in fields)
-    # The pages, unpacked, must not hold more than numbers and labels can. By groups of rows:
-    # asked about a column of a damaged file, pyarrow ends the process.
+    # The unpacked pages must not be larger than numbers and labels can be. Sizes are summed by
+    # row groups, since pyarrow ends the process for a column of a damaged file.
     for i in range(0 if label is None else file.metadata.num_row_groups):
         group = file.metadata.row_group(i)
         size, each = int(group.total_byte_size), LONGEST_LABEL + 16 * int(group.num_columns)
@@ -130,13 +130,13 @@ def _index_column(path: Path, schema: Any) -> int | None:
     if len(names) > 1:
         wanted = "one level; frame.reset_index() makes columns of the others"
         raise FileError(path, f"an index of {len(names)} levels", wanted)
-    # a range is no name, since it has no column
+    # a range is not a name, since it has no column
     found = schema.get_field_index(names[0]) if names and isinstance(names[0], str) else -1
     return None if found < 0 else int(found)
 
 
 def _is_text(pa: Any, kind: Any) -> bool:
-    """Whether a column can be labels; categories are text by number."""
+    """Return True if a column can be labels; categories are text given by numbers."""
     if pa.types.is_dictionary(kind):
         kind = kind.value_type
     return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))

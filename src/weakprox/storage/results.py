@@ -1,4 +1,4 @@
-"""Results in files: factors and history as safetensors, all else as JSON in its header."""
+"""Results in files: factors and history as safetensors, the rest as JSON in its header."""
 
 from __future__ import annotations
 
@@ -69,5 +69,5 @@ def read_result(path: PathLike) -> tuple[dict[str, Any], dict[str, Any]]:
 
 
 def _number(found: dict[str, Any]) -> Any:
-    """A number that JSON does not have, or the object as it was read."""
+    """A number that JSON does not have, or the object unchanged."""
     return float(found["float"]) if set(found) == {"float"} else found

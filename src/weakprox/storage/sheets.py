@@ -11,7 +11,7 @@ from weakprox.errors import InputError
 from weakprox.storage import table
 from weakprox.storage.table import FileError
 
-UNPACKED = 20  # bytes of memory for each byte of unpacked XML, at most
+UNPACKED = 20  # largest memory, in bytes, for each byte of unpacked XML
 
 
 class Cells:
@@ -63,7 +63,7 @@ def _check_size(path: Path, max_bytes: int | None) -> None:
 
 
 def _text(cell: Any) -> str:
-    """A cell as a text file would hold it; whole numbers have no decimals."""
+    """A cell as it would appear in a text file; whole numbers have no decimals."""
     if isinstance(cell, bool):
         return str(int(cell))
     if isinstance(cell, float):

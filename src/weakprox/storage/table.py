@@ -1,4 +1,4 @@
-"""A matrix from a file, the checks that every one must pass, and the error for bad files."""
+"""A matrix from a file, the checks for all matrices, and the error for bad files."""
 
 from __future__ import annotations
 
@@ -20,7 +20,8 @@ Labels: TypeAlias = tuple[str, ...]
 PathLike: TypeAlias = "str | os.PathLike[str]"
 
 WRITES = (".npy", ".npz", ".csv", ".tsv", ".mtx", ".parquet")
-MUCH, RATIO = 1 << 28, 500  # above so many bytes, at most this multiple of the file's size
+# number of bytes above which memory is limited to this multiple of the file's size
+MUCH, RATIO = 1 << 28, 500
 READS = (*WRITES, ".txt", ".xlsx", ".ods", ".zarr")
 BLOCK_BYTES = 8 << 20
 KINDS = {
@@ -41,12 +42,12 @@ FILLED_BY = (
 
 
 class Contents(NamedTuple):
-    """What a file holds, and how it was read."""
+    """The contents of a file, and how it was read."""
 
     values: Any
     rows: Labels | None = None
     columns: Labels | None = None
-    notes: tuple[str, ...] = ()  # how text was read, if the suffix does not say so
+    notes: tuple[str, ...] = ()  # how text was read, if the suffix does not determine it
     doubts: tuple[str, ...] = ()  # what may have been misread
 
 
@@ -110,7 +111,7 @@ def zarr_chunks(path: Path) -> AbstractContextManager[None]:
 
 
 def as_numbers(texts: Sequence[Any]) -> list[float] | None:
-    """Plain numbers, or None; Python also reads 1_000, other programs do not."""
+    """Plain numbers, or None; unlike Python, other programs do not accept 1_000."""
     try:
         found = [float(text) for text in texts]
     except ValueError:
@@ -120,7 +121,7 @@ def as_numbers(texts: Sequence[Any]) -> list[float] | None:
 
 
 def is_number(text: str | bytes) -> bool:
-    """Whether text is a plain number."""
+    """Return True if text is a plain number."""
     return as_numbers([text]) is not None
 
 
@@ -144,7 +145,7 @@ def claim(
 
 
 def as_path(path: PathLike) -> Path:
-    """The path as such; raises if it is something else, such as the data themselves."""
+    """Return the path; raise if it is something else, such as the data themselves."""
     if not isinstance(path, (str, os.PathLike)):
         raise InputError("path", type(path).__name__, "the name of a file")
     return Path(path)
@@ -179,10 +180,10 @@ def checked_dtype(path: Path, dtype: np.dtype[Any], what: str = "") -> None:
 
 
 def as_floats(path: Path, values: Matrix, max_bytes: int | None) -> Matrix:
-    """Native float32 or float64 as it is; half precision as float32, all else as float64."""
+    """Native float32 or float64 unchanged; half precision as float32, the rest as float64."""
     small = values.dtype.kind == "f" and values.dtype.itemsize <= 4
     dtype = np.dtype(np.float32 if small else np.float64)
-    if values.dtype == dtype:  # not so for the other byte order
+    if values.dtype == dtype:  # not for the other byte order
         return values
     m, d = values.shape
     what = f"{m} x {d} entries of {values.dtype}, kept as {dtype}"

@@ -33,7 +33,7 @@ COUNTED = 5  # rows from which a first column of 1, 2, 3, ... looks like numbers
 
 @dataclass(frozen=True)
 class Layout:
-    """What the caller states about the cells; None for what is to be detected."""
+    """Settings of the caller for the cells; None for those to be detected."""
 
     header: Header = "auto"
     sep: str | None = None
@@ -42,14 +42,14 @@ class Layout:
 
 
 def read_text(path: Path, layout: Layout, missing: bool, max_bytes: int | None) -> Contents:
-    """Return numbers, row labels and column labels; all that `layout` leaves is detected.
+    """Return numbers, row labels and column labels; settings not in `layout` are detected.
 
     The first row is a header if none of its cells is a number, or if its first is empty;
     it may be one cell shorter than the next row. It is also a header if its cells are years at
     equal distances while those below are not, or increasing years after a first cell that is
     text or stands above labels. Any other row of both text and numbers raises an error unless
-    `header` says what it is. The first column holds labels if the header has no name for it, or
-    if none of its cells is a number.
+    `header` is given. The first column holds labels if the header has no name for it, or if
+    none of its cells is a number.
     """
     allowed = room() if max_bytes is None else max_bytes
     try:
@@ -79,12 +79,12 @@ def read_cells(
     doubts = () if layout.index_col is False or labels is not None else _numbered(values)
     if reader.years:
         said = f"the first row looks like years ({', '.join(reader.years[:2])}, ...)"
-        doubts += (f"{said} and is taken as names; --no-header takes it as data",)
+        doubts += (f"{said} and is read as names; use --no-header to read it as data",)
     return Contents(values, labels, names, doubts=doubts)
 
 
 def _numbered(values: Matrix) -> tuple[str, ...]:
-    """A doubt about a first column that counts rows or years, as an index does."""
+    """A warning about a first column that counts rows or years, like an index."""
     rows, width = values.shape
     first = values[:, 0]
     if rows < COUNTED or width < 3 or not np.array_equal(np.diff(first), np.ones(rows - 1)):
@@ -94,12 +94,12 @@ def _numbered(values: Matrix) -> tuple[str, ...]:
         return ()
     what = "counts rows" if counts else "looks like years"
     said = f"the first column {what} ({first[0]:.0f}, {first[1]:.0f}, {first[2]:.0f}, ...)"
-    return (f"{said} and is taken as data; --index-col 1 takes it as labels",)
+    return (f"{said} and is read as data; use --index-col 1 to read it as labels",)
 
 
 def _year(cell: str) -> int | None:
-    """The year that a cell holds; None if it holds none."""
-    whole = cell.strip().removesuffix(".0")  # as sheets have it
+    """The year in a cell; None if there is none."""
+    whole = cell.strip().removesuffix(".0")  # as in sheets
     year = int(whole) if len(whole) == 4 and whole.isdecimal() else None
     return year if year in YEARS else None
 
@@ -116,7 +116,7 @@ def _years_above(cells: list[str], body: list[list[str]], labelled: bool) -> lis
 
     `body` are the next rows, and `labelled` says whether the first column holds labels.
     """
-    # two may well be numbers, and so may years at unequal distances
+    # two may be plain numbers, and so may years at unequal distances
     whole = len(_steps(cells)) == 1 and len(cells) > 2
     corner = _steps(cells[1:]) and (labelled or not _is_number(cells[0]))
     if not (whole or corner):
@@ -144,12 +144,12 @@ def _is_missing(cell: str) -> bool:
 
 
 def _is_number(cell: str) -> bool:
-    """Whether the cell is a number or stands for a missing one."""
+    """Return True if the cell is a number or stands for a missing one."""
     return _is_missing(cell) or table.is_number(cell)
 
 
 def _is_header(path: Path, line: int, cells: list[str]) -> bool:
-    """Whether the first row names the columns; raises if that is unclear."""
+    """Return True if the first row names the columns; raise if that is unclear."""
     if len(cells) > 1 and not cells[0].strip():
         return True  # as pandas writes it: no name for the column of labels
     numbers = [j for j, cell in enumerate(cells) if _is_number(cell)]
@@ -186,7 +186,7 @@ class _Reader:
         first = next(rows, None)
         if first is None:
             raise FileError(self.path, "no cells", "a matrix")
-        own = 1 if self.index not in (None, False) else 0  # the label says nothing about it
+        own = 1 if self.index not in (None, False) else 0  # the label is not conclusive
         if header == "auto":
             body = list(islice(rows, BODY)) if _steps(first[1][1:]) else []
             rows = chain(body, rows)
@@ -231,7 +231,7 @@ class _Reader:
         """Decide by the header and the first row whether the first column holds labels."""
         names = self.columns
         short = names is not None and len(names) == len(cells) - 1
-        # One name, or one that begins as comments do, may be a title above bare numbers.
+        # A single name, or one that begins like a comment, may be a title above bare numbers.
         titled = short and names is not None and (len(names) < 2 or names[0][:1] == "#")
         if names is not None and len(names) == 1 < len(cells) and names[0][:1] == "#":
             given = f"the comment {table.shown_text(names[0])} in the first row"
@@ -315,7 +315,7 @@ class _Reader:
 def write_text_table(
     path: Path, separator: str, values: Matrix, rows: Labels | None, columns: Labels | None
 ) -> None:
-    """Numbers that read back to the same bits; labels in full or not at all.
+    """Write numbers that are read back to the same bits; labels in full or not at all.
 
     With an empty corner the labels are recognised even if they look like numbers.
     """

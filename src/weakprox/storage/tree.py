@@ -21,12 +21,12 @@ class Malformed(Exception):  # noqa: N818 (the caller says which file it is)
 
 
 class AnArray:
-    """Stands for the annotation `Array`, which is `Any` at run time."""
+    """A placeholder for the annotation `Array`, which is `Any` at run time."""
 
 
 @dataclass(frozen=True)
 class Codec:
-    """What may occur in a tree."""
+    """The classes that may occur in a tree."""
 
     # dataclasses, named tuples and enumerations by name; no other class is instantiated
     classes: Mapping[str, type]
@@ -44,7 +44,7 @@ def full_name(kind: type) -> str:
 
 
 class Encoder:
-    """Turns values into JSON types, and collects their arrays."""
+    """An encoder of values as JSON types, which collects their arrays."""
 
     def __init__(self, codec: Codec) -> None:
         self.codec = codec
@@ -99,13 +99,14 @@ class Encoder:
 
 
 class Decoder:
-    """Turns the output of `Encoder` into values again; raises `Malformed` if it is damaged."""
+    """A decoder for the output of `Encoder`; raises `Malformed` if it is damaged."""
 
     def __init__(self, codec: Codec, arrays: Mapping[str, Numbers], room: int) -> None:
         self.codec = codec
         self.arrays = arrays
         self.room = room  # bytes that arrays may take
-        self._made: dict[Any, Any] = {}  # by name and layout, so that shared arrays stay so
+        # by name and layout, so that shared arrays remain shared
+        self._made: dict[Any, Any] = {}
 
     def decode(self, node: Any) -> Any:
         if node is None or type(node) in (bool, int, str, float):
@@ -212,12 +213,12 @@ def parts_of(kind: type) -> list[str]:
 
 @cache
 def hints_of(kind: type) -> dict[str, Any]:
-    """Types of its fields; `Array` as one of its own."""
+    """Types of its fields, with a separate type for `Array`."""
     return get_type_hints(kind, localns={"Array": AnArray})
 
 
 def fits(value: Any, hint: Any) -> bool:
-    """Whether a value has the type that an annotation names, as far as this can be checked."""
+    """Return True if a value has the annotated type, as far as this can be checked."""
     origin, options = get_origin(hint), get_args(hint)
     if hint is Any:
         return True

@@ -39,7 +39,7 @@ SNAPSHOT = 32.0  # k_s = SNAPSHOT sigma^2 / (alpha C0) 2^(s - 1), Theorem 1
 FRESH = 15.0 / 7.0  # the same for every step without variance reduction, see `k_fresh`
 
 
-# The meaning of each letter, in the order in which they are shown.
+# The meaning of each symbol, in the order in which they are shown.
 MEANINGS = {
     "eps": "accuracy in the value that the run is to reach",
     "alpha": "strong convexity of G + R",
@@ -50,9 +50,9 @@ MEANINGS = {
     "sigma": "standard deviation of one term's gradient, over the whole matrix",
     "C0": "bound on the initial gap",
     "mu": "smoothing of R; 0 if nothing is smoothed",
-    "bias": "how far the smoothed f lies below f at most",
-    "delta": "error of the weak proximal oracle that is allowed",
-    "delta2": "loss in f due to the rank that is allowed",
+    "bias": "largest distance of the smoothed f below f",
+    "delta": "allowed error of the weak proximal oracle",
+    "delta2": "allowed increase of f due to the rank",
     "eta": "step size",
     "S": "the theorem bounds the iterate after S - 1 epochs",
     "T": "steps of an epoch, plus one",
@@ -212,17 +212,17 @@ def parameters(
         "repaired" (default) also uses the smaller batches that convex terms allow,
         linear in beta/alpha. "paper" is as printed: there beta_G is the smoothness of
         the worst term, sup |A|_F^2 in Example 3, where the other sets use that of G.
-        "practical" are the limits of `AdaptiveSVRGCG`: its last mu, and the most steps and
-        samples.
+        "practical" gives the limits of `AdaptiveSVRGCG`: its last mu, and the largest numbers
+        of steps and samples.
     mu, C0, sigma, delta, eta : float, optional
         Values to use instead of the theorems': smoothing, bound on the initial gap, gradient
         noise, oracle accuracy delta1, step.
     delta2 : float
-        What the requested rank may cost in value (Definition 2 of the paper).
+        Allowed increase of the value due to the requested rank (Definition 2 of the paper).
     start : array, optional
         First point, zero by default; C0 refers to it.
     seed : int, Generator or None
-        For estimates where G is only sampled.
+        For estimates if G is known through samples only.
     loss : object
         The problem's loss, wrapped for counting (used by the solver).
     """
@@ -387,7 +387,9 @@ def complexity(p: Parameters, *, tau: float, rank: int) -> tuple[Complexity, ...
         Rank of the optimum, which is that of the SVDs of Algorithms 1 and 2.
     """
     if not isinstance(p, Parameters):
-        raise InputError("p", type(p).__name__, "what weakprox.theory.parameters returned")
+        raise InputError(
+            "p", type(p).__name__, "the return value of weakprox.theory.parameters"
+        )
     tau = number("tau", tau, "a number > 0")
     rounds = max(1.0, math.log(p.C0 / p.eps))  # the table's ln(1/eps), free of units
     condition = p.beta / p.alpha

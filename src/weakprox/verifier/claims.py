@@ -35,9 +35,9 @@ class Claim:
     X: Factors  # the answer
     at: Point | OnEntries | None  # where G is linearised (None: X), or q on entries or outcomes
     duals: Sequence[Any]  # one stored dual point for each part of the penalty
-    strong_convexity: float  # of G; the check uses that of the data if it is less
-    value: float  # f(X) is at most this
-    lower_bound: float  # min f is at least this
+    strong_convexity: float  # of G; the check uses that of the data if it is smaller
+    value: float  # upper bound on f(X)
+    lower_bound: float  # lower bound on min f
     eps: float
     certified: bool  # whether value and bound are at most eps apart
     allowed: float  # relative violation of the constraints that counts as rounding of X
@@ -46,14 +46,14 @@ class Claim:
 
 @dataclass(frozen=True)
 class Verdict:
-    """The outcome of a check; false if the claim was refused.
+    """The outcome of a check; false if the claim was rejected.
 
     Attributes
     ----------
     valid : bool
         Whether the claim holds.
     value, lower_bound, gap : float
-        As recomputed, rounding allowed for in the safe direction.
+        Recomputed values, with an allowance for rounding in the safe direction.
     violation : float
         Relative distance of X from the constraint set.
     claimed_value, claimed_bound, eps : float
@@ -61,7 +61,7 @@ class Verdict:
     reason : str
         The outcome in a sentence.
     trusted : tuple of str
-        What the check trusted.
+        Functions and constants that the check trusted.
     rests_on : {"exact", "high-probability"}
         "high-probability" if a randomised bound was used, wrong with probability 1e-12.
     """
@@ -79,7 +79,7 @@ class Verdict:
 
     @property
     def gap(self) -> float:
-        """X is at most this far above the optimum."""
+        """Upper bound on the distance of f(X) from the optimum."""
         return max(0.0, self.value - self.lower_bound)
 
     def __bool__(self) -> bool:
@@ -117,7 +117,7 @@ def worth(claim: Claim, statement: Statement) -> tuple[Near, float]:
 
 @dataclass(frozen=True)
 class Prepared:
-    """All of the bound but the minimum over V of <c, V> + w/2 |V|^2 + h(V)."""
+    """The bound without the minimum over V of <c, V> + w/2 |V|^2 + h(V)."""
 
     start: Near  # G(X0) - <g, X0> + a/2 |X0|^2 - phi(y)
     slope: Slope  # c

@@ -83,7 +83,7 @@ class HuberEntry:
         return -most, most
 
     def conjugate(self, v: Matrix, q: Matrix, w: Any) -> tuple[Matrix, Matrix]:
-        """As that of the squares."""
+        """w l*(v, -q/w), as for the squares."""
         return SquaredEntry().conjugate(v, q, w)
 
 
@@ -159,7 +159,7 @@ class OwnEntry:
         return -math.inf, math.inf
 
     def conjugate(self, v: Matrix, q: Matrix, w: Any) -> tuple[Matrix, Matrix]:
-        """By the user's function."""
+        """The conjugate, by the user's function."""
         found = w * np.asarray(self.conjugate_of(v, -q / w), dtype=np.float64)
         return found, 16 * (np.abs(found) + np.abs(q * v))
 
@@ -191,7 +191,7 @@ class Entries:
     "both", are fitted with this `ridge`. `left` and `right` are the scalings c and e.
     """
 
-    infimum: float | None = 0.0  # a number that G is never below
+    infimum: float | None = 0.0  # a lower bound on G
 
     def __init__(
         self,
@@ -223,7 +223,7 @@ class Entries:
 
     @property
     def quadratic(self) -> bool:
-        """Whether G is a sum of squares, which is linearised at a point instead."""
+        """True if G is a sum of squares, which is linearised at a point instead."""
         return type(self.entry) is SquaredEntry and self.intercepts == "none"
 
     @property
@@ -281,7 +281,7 @@ class Entries:
         a = float(cells.min()) * (1 - (self._most + 8) * U) if self._complete else 0.0
         seen, far = self._seen(X0)
         r = seen - self._values
-        # twice: rows of X0, below, and entries of X0 may round in different directions
+        # twice, since rows of X0 (below) and entries of X0 may round in different directions
         far = 2 * far + U * norm(r)
         constants = [dot(w * r, 0.5 * r - seen)]
         heavy = float(w.max())
@@ -310,7 +310,7 @@ class Entries:
         return csr_array((summed, self.cols[self._first], pointers), shape=self.shape)
 
     def _dual(self, at: OnEntries) -> Model:
-        """By conjugates; the constant is minus infinity unless q is feasible."""
+        """The model by conjugates; the constant is minus infinity unless q is feasible."""
         q = np.ldexp(np.asarray(at.integers, dtype=np.float64), at.exponent)
         w, v = self.weight, self._values
         low, high = self.limits
@@ -342,7 +342,7 @@ class Entries:
         return found
 
     def _balanced(self, integers: Any) -> bool:
-        """Whether the sums over observations with a common free intercept are zero."""
+        """Return True if the sums over observations with a common free intercept are zero."""
         if self.intercepts == "none":
             return True
         if not summable(integers):
@@ -352,7 +352,7 @@ class Entries:
 
 
 def summable(integers: Any) -> bool:
-    """Whether these are integers, and no sum of them can overflow."""
+    """Return True if these are integers, and no sum of them can overflow."""
     k = np.asarray(integers)
     if k.dtype.kind != "i" or not 0 < k.size <= (1 << 62) // LARGEST:
         return False

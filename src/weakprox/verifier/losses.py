@@ -74,7 +74,7 @@ class OwnLoss:
         return sums.trusted_value(self.function(X.rows(0, self.shape[0])), self.eps)
 
     def model(self, X0: Point | None, claimed: float, symmetric: bool) -> Model:
-        """By the user's functions and constant."""
+        """The model by the user's functions and constant."""
         assert X0 is not None
         X = X0.rows(0, self.shape[0])
         a = min(claimed, self.strong)

@@ -83,7 +83,7 @@ class Measurements:
     def convexity(
         self, claimed: float, symmetric: bool, safety: float = 1.0
     ) -> tuple[float, tuple[str, ...]]:
-        """The claimed strong convexity, or that of the data if it is less.
+        """The claimed strong convexity, or that of the data if it is smaller.
 
         `safety` multiplies the allowance for rounding.
         """
@@ -137,7 +137,7 @@ class Outcomes:
 
     @property
     def length(self) -> float:
-        """At least the norm of all A_i together, divided by their number."""
+        """Upper bound on the norm of all A_i together, divided by their number."""
         return norm(np.concatenate([norms(F) for F, _ in self.measured.parts()])) / self.count
 
     def value(self, X: Point, intercepts: Intercepts | None = None) -> Near:
@@ -154,7 +154,7 @@ class Outcomes:
         return added(parts).times(1.0 / self.count)
 
     def model(self, at: Any, claimed: float, symmetric: bool) -> Model:
-        """By conjugates; the constant is minus infinity unless q is feasible."""
+        """The model by conjugates; the constant is minus infinity unless q is feasible."""
         assert isinstance(at, OnEntries)
         q = np.ldexp(np.asarray(at.integers, dtype=np.float64), at.exponent)
         n, relative = self.count, self.measured.relative

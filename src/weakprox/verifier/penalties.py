@@ -40,7 +40,7 @@ class Box:
     above: float
     below: float
     curvature: float = 0.0
-    infimum: ClassVar[float | None] = 0.0  # a number that R is never below
+    infimum: ClassVar[float | None] = 0.0  # a lower bound on R
 
     def value(self, X: Point) -> Near:
         parts = []
@@ -117,7 +117,7 @@ class Groups:
     infimum: ClassVar[float | None] = 0.0
 
     def value(self, X: Point) -> Near:
-        """In one piece for columns."""
+        """Sum of the norms; computed in one piece for columns."""
         along = "ij,ij->i" if self.axis else "ij,ij->j"
         parts = (X.rows(first, last) for first, last in sums.blocks(*X.shape))
         squares = [np.einsum(along, x, x) for x in parts]

@@ -58,7 +58,7 @@ class Regression:
         return Near(value.value, value.error + mean**2), g, lost + mean * rows / n
 
     def value(self, X: Point) -> Near:
-        """At X, which holds the coefficients."""
+        """Return G at X, the coefficients."""
         return self._at(X.rows(0, self.shape[0]), X.error)[0]
 
     def model(self, X0: Point | None, claimed: float, symmetric: bool) -> Model:
@@ -74,7 +74,7 @@ class Regression:
     def convexity(
         self, claimed: float, symmetric: bool, safety: float = 1.0
     ) -> tuple[float, tuple[str, ...]]:
-        """The claimed strong convexity, or that of the data if it is less.
+        """The claimed strong convexity, or that of the data if it is smaller.
 
         `safety` multiplies the allowance for rounding.
         """

@@ -1,6 +1,6 @@
 """Upper bounds on the largest singular value of a sparse matrix S.
 
-Small matrices are decomposed in full. Of others no array of their size is made. Let P and Q
+Small matrices are decomposed in full. For others no array of their size is formed. Let P and Q
 be orthonormal with S'P = Q diag(s), R = S Q - P diag(s), and t the norm of
 T = (I - PP') S (I - QQ'). For every x > 0,
 
@@ -32,7 +32,8 @@ LEVEL, BETWEEN = 0.93, 0.97  # shares of the largest value: c above, and a suffi
 TRIALS, SWEEPS, DEGREE = 3, 40, 80
 FIRST = 6  # sweeps before the first trial, since random columns start anywhere
 SHARP = 1e-10  # relative distance of the bound from the largest value that is sharp enough
-EXTRA, WIDEST = 8, 1000  # columns beyond those to start with, and at most
+# columns in addition to those of the start, and largest number of columns
+EXTRA, WIDEST = 8, 1000
 
 
 def largest_value(S: Any, start: Matrix, enough: float) -> tuple[float, float, bool]:

@@ -24,7 +24,7 @@ from weakprox.verifier.sums import Factors, Matrix, Near, U, norm, total, truste
 
 @dataclass(frozen=True)
 class Least:
-    """Lower bound on the minimum, and how much of it is allowance for rounding."""
+    """Lower bound on the minimum, and the allowance for rounding in it."""
 
     value: float
     error: float = 0.0
@@ -114,7 +114,7 @@ class OwnSpectral:
         return trusted_value(found, self.eps), 0.0 if math.isfinite(found) else math.inf
 
     def least(self, c: Slope, w: float, rank: int, rho: float) -> Least:
-        """By the user's proximal map or conjugate."""
+        """The bound by the user's proximal map or conjugate."""
         found, size = self.minimum(c.whole(), w), norm(c.whole())
         scale = abs(found) + (size**2 / w if w > 0.0 else 0.0)
         error = 64 * self.eps * scale

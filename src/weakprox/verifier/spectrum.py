@@ -1,8 +1,8 @@
 """Upper bounds on singular values and eigenvalues, with explicit allowances.
 
-LAPACK's values are those of a matrix within 10 max(m, d) u |c|_F of c, which moves each by
-that at most. Matrices up to FULL on their shorter side are decomposed in full; those too
-large to hold, by the eigenvalues of a Gram matrix that is summed over blocks.
+LAPACK's values are those of a matrix within 10 max(m, d) u |c|_F of c, so each is wrong by at
+most that. Matrices up to FULL on their shorter side are decomposed in full; those too large to
+store, by the eigenvalues of a Gram matrix that is summed over blocks.
 
 Larger ones are bounded with random vectors. Let Q be orthonormal, c Q = P S by a QR
 factorisation, R = P'c(I - QQ') and T = (I - PP') c (I - QQ'). In the bases (P, its
@@ -33,7 +33,7 @@ from weakprox.verifier.sparse import largest_value
 from weakprox.verifier.sums import Dense, Matrix, Reader, U, blocks, norm
 
 FULL = 3000  # shorter side up to which decompositions are complete
-HELD = 1 << 27  # entries of a matrix that is held whole
+HELD = 1 << 27  # largest number of entries of a matrix that is stored as a whole
 PROBES, SMALLEST = 12, 0.1 * math.sqrt(math.pi / 2)
 POWERS = 64
 EXTRA = 8  # columns beyond the rank
@@ -70,7 +70,7 @@ class Values:
     leading: Matrix
     tail: float = 0.0
     energy: float = 0.0
-    error: float = 0.0  # how far bounds of a complete decomposition lie above the values
+    error: float = 0.0  # distance of the bounds of a complete decomposition from the values
     sure: bool = True  # False: except with probability 1e-12
 
     @property
@@ -116,7 +116,7 @@ def eigenvalues(c: Slope) -> Values:
 
 
 def _by_gram(c: Slope) -> Values:
-    """By the eigenvalues of c'c or c c', whichever is smaller."""
+    """Bounds by the eigenvalues of c'c or c c', whichever is smaller."""
     m, d = c.shape
     least, size = min(m, d), 0.0
     gram = np.zeros((least, least))

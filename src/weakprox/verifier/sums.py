@@ -13,7 +13,7 @@ Matrix: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 Reader: TypeAlias = Callable[[int, int], Matrix]  # rows from a first to before a last one
 
 U = 2.0**-53  # unit roundoff of float64
-SHORT = 256  # entries that are left to math.fsum
+SHORT = 256  # largest number of entries for math.fsum
 
 
 @dataclass(frozen=True)
@@ -30,17 +30,17 @@ class Near:
 
     @property
     def upper(self) -> float:
-        """At least the exact number."""
+        """Upper bound on the exact number."""
         return self.value + self.error * (1 + 4 * U) + 4 * U * abs(self.value)
 
     @property
     def lower(self) -> float:
-        """At most the exact number."""
+        """Lower bound on the exact number."""
         return self.value - self.error * (1 + 4 * U) - 4 * U * abs(self.value)
 
 
 def total(x: Matrix) -> float:
-    """Sum of the entries, as if in twice the precision.
+    """Sum of the entries, as accurate as in twice the precision.
 
     Halves are added by TwoSum, whose errors are summed as well: the result is exact up to
     one rounding and a share of about n u^2 of the sum of sizes.
@@ -71,7 +71,7 @@ def added(parts: list[Near]) -> Near:
 
 
 def trusted_value(value: float, eps: float) -> Near:
-    """A value that a function of the user's computed with unit roundoff eps."""
+    """A value that a user function computed with unit roundoff eps."""
     return Near(float(value), 64 * eps * abs(float(value)))
 
 
@@ -172,7 +172,7 @@ class Model:
     def at(
         cls, X: Matrix, value: Near, g: Matrix, error: float, a: float, trusted: tuple[str, ...]
     ) -> Model:
-        """From the value and the gradient g, within `error`, at X."""
+        """The model from the value and the gradient g at X, which is exact within `error`."""
         lost = Near(0.0, error * norm(X))
         parts = [value, dot(g, X).times(-1.0), dot(X, X).times(0.5 * a), lost]
         error += 4 * U * (norm(g) + a * norm(X))

@@ -3,8 +3,8 @@
 The proximal target and the oracle are those of `SVRGCG`. The steps come from a line search
 on the smoothed problem, the proximal weight follows the step, the smoothing starts coarse
 and is halved from epoch to epoch, an epoch ends when its accuracy is reached, the measured
-variance sets the numbers of samples, and the rank follows the oracle's own delta. The
-theorems' values are limits. No theorem covers the rest: the gap proves what is reached.
+variance determines the numbers of samples, and the rank follows the oracle's own delta. The
+theorems' values are limits. No theorem covers the other choices: the gap proves the accuracy.
 """
 
 from __future__ import annotations
@@ -24,16 +24,17 @@ from weakprox.solvers.paper.svrgcg import Schedule, Settings, scheduled
 from weakprox.theory._theorems import ConstantSet, Parameters
 from weakprox.theory.gradients import Pool, Snapshot
 
-SHARE = 7.0 / 16.0  # share of an epoch's accuracy that the oracle may cost
+SHARE = 7.0 / 16.0  # allowed error of the oracle, as a share of an epoch's accuracy
 SHORT, LONG = 0.5, 0.95  # steps beyond which the proximal weight is doubled or halved
-HOPELESS = 8  # steps in a row below what a sufficient rank would bring, before giving up
-AGAIN = 0.8  # the iterate is cut to the rank again when its gap has fallen to this share
+# consecutive steps with less decrease than a sufficient rank would give, before giving up
+HOPELESS = 8
+AGAIN = 0.8  # the iterate is truncated to the rank again when its gap has fallen to this share
 ROUNDING = 1e-12  # relative rounding of values of G
 UNCHANGED = 1e9  # a proximal weight, relative to beta, that leaves feasible points unchanged
-IDLE = 5  # steps in a row that do not need the rank, before it is lowered
-TRIALS = 12  # derivatives that a line search may take
+IDLE = 5  # consecutive steps that do not need the rank, before it is lowered
+TRIALS = 12  # largest number of derivatives in a line search
 FLAT = 0.01  # relative size of the derivative, or of the bracket, that ends it
-FEWEST = 8  # inner samples at least: one for each group that shows their variance
+FEWEST = 8  # fewest inner samples: one for each group that shows their variance
 POOLED = 4.0  # times variance/(alpha accuracy): pooled samples, for an eighth of the accuracy
 FRESH = 16.0  # the same for a snapshot of fresh samples
 INNER = {True: 8.0, False: 16.0}  # the same for inner samples, of a finite sum or a sampler
@@ -49,7 +50,7 @@ class Course:
     pool: Pool | None = None  # all samples so far, if their centre determines the loss
     value: float = math.inf  # best value of a low-rank point
     bound: float = -math.inf  # best estimate of a lower bound
-    cut_at: float = math.inf  # gap of the iterate when it was last cut to the rank
+    cut_at: float = math.inf  # gap of the iterate when it was last truncated to the rank
 
     @property
     def gap(self) -> float:
@@ -95,7 +96,7 @@ class AdaptiveSVRGCG(Settings):
         return Memory(**vars(begun), course=course)
 
     def finished(self, memory: Memory) -> bool:
-        """Whether the last accuracy, or the last epoch that the user requested, is done."""
+        """Return True if the last accuracy, or the last requested epoch, has been reached."""
         done = memory.epoch if self.epochs is not None else memory.course.level - 1
         return done >= memory.parameters.epochs
 
@@ -181,7 +182,7 @@ class Epoch:
 
     @property
     def done(self) -> bool:
-        """Whether the accuracy is reached, or out of reach for this rank."""
+        """Return True if the accuracy is reached, or cannot be reached with this rank."""
         return self.gap <= self.target or self.hopeless >= HOPELESS
 
     def step(self, t: int) -> None:
@@ -205,7 +206,7 @@ class Epoch:
         D = V.dense()
         D -= self.X
         A -= self.X  # now minus the gradient over the weight
-        # a user's h may call the oracle's point infeasible: h is then left out
+        # a custom h may be infinite at the oracle's point: it is then left out
         rise = h - self.h if math.isfinite(h) and math.isfinite(self.h) else 0.0
         line = Line(self.R, self.X, D, rise - weight * inner(A, D), factor)
         # the subgradient of h that comes with V bounds the smoothed problem from below
@@ -244,7 +245,7 @@ class Epoch:
         return A
 
     def _reduced_gradient(self) -> Array:
-        """Return the gradient, its variance being a small share of what is left to gain.
+        """Return the gradient, with a variance that is small relative to the remaining gap.
 
         Noisy gradients overestimate the gap in the mean, so half of it is trusted.
         """
@@ -269,7 +270,7 @@ class Epoch:
     def _searched(
         self, line: Line, slope: float, there: float, eta: float, given: bool
     ) -> tuple[float, float]:
-        """Return the step along the line, and by how much G falls (at least, if not judged).
+        """Return the step along the line and the decrease of G, or a lower bound on it.
 
         The model of G is a quadratic through its value at V if that is known, else one with
         the curvature of its smoothness. The latter is also used if the value at the step
@@ -292,9 +293,9 @@ class Epoch:
         return eta, falls
 
     def _assessed(self, V: LowRank, value: float, lost: float) -> LowRank:
-        """Return the better of V and, if it is worth a decomposition, X cut to the rank.
+        """Return the better of V and, if it is worth a decomposition, X truncated to the rank.
 
-        Keeps the best value of such points and the best bound from the dual point at X.
+        The best value of such points and the best bound from the dual point at X are kept.
         """
         R, y = self.R.penalty, self.R.dual(self.X)
         top = R.value(self.X)
@@ -371,7 +372,7 @@ class Rank:
     idle: int = 0
 
     def follow(self, used: int, lost: float, allowed: float) -> None:
-        """Adjust after a step that used this many triplets and lost this much by omission."""
+        """Adjust after a step with this many triplets and this error due to omitted ones."""
         self.idle = self.idle + 1 if used + 2 < self.now else 0
         if lost > allowed and self.now < self.most:
             self.now = self.least = min(2 * self.now, self.now + 10, self.most)
@@ -415,7 +416,7 @@ class Line:
             eta = low - below * (high - low) / (above - below)
             at = self.derivative(eta, curvature)
             if at > 0.0:
-                high, above, below = eta, at, 0.5 * below  # Illinois: the end that stays
+                high, above, below = eta, at, 0.5 * below  # Illinois rule: the end that stays
             else:
                 low, below, above = eta, at, 0.5 * above
             flat = -FLAT * abs(self.slope) <= at <= 0.0

@@ -132,7 +132,7 @@ class Baseline(Method):
         return Candidate(memory.X, None, memory.h, memory.epoch, 0)
 
     def finished(self, memory: Any) -> bool:
-        """Whether the bound is at most eps."""
+        """Return True if the bound is at most eps."""
         return bool(self.promised(memory) <= memory.parameters.eps)
 
     def dual(self, problem: Problem, memory: Any) -> Smoothed:
@@ -215,7 +215,7 @@ def with_initial_gap(
 
 @dataclass(frozen=True)
 class SCG(Smoothing):
-    r"""Step :math:`2/(k+1)` towards the vertex that a mini-batch gradient points at.
+    r"""Step :math:`2/(k+1)` towards the vertex selected by a mini-batch gradient.
 
     Batches of :math:`m_k = \lceil (\sigma (k+1) / (L D))^2 \rceil` samples make
     :math:`\mathbb{E} f_\mu(X_k) - f_\mu^* \le 4 L D^2 / (k+2)`, with L the smoothness of
@@ -278,7 +278,7 @@ class VarianceReduced(Smoothing):
         problem.check_finite_sum(type(self).__name__, "SCG or SCGS")
 
     def start(self, problem: Problem, X: Array | None, tools: Tools) -> Memory:
-        """Constants, and the vertex w_0 that the first gradient points at."""
+        """Return the constants, and the vertex w_0 selected by the first gradient."""
         p = ground(problem, tools, mu=self.mu)
         memory, rng = Memory(first_point(problem, X), 0, p), tools.rng(0, 2)
         G = smooth_gradient(tools, self.dual(problem, memory), memory.X, rng, None)
@@ -393,8 +393,8 @@ class Homotopy(Baseline):
 class HCGM(Homotopy):
     r"""Frank-Wolfe on a penalty whose smoothing is :math:`\beta_0/\sqrt{k+1}` at step k.
 
-    Full gradients, steps 2/(k+1), error :math:`O(1/\sqrt k)` on the problem itself: no
-    accuracy has to be named in advance. Strong convexity is not needed and not used.
+    Full gradients, steps 2/(k+1), error :math:`O(1/\sqrt k)` on the problem itself: no accuracy
+    has to be chosen in advance. Strong convexity is not needed and not used.
 
     Parameters
     ----------
@@ -425,7 +425,7 @@ class SHCGM(Homotopy):
     beta0 : float, optional
         First smoothing; the value that makes the bound smallest if not given.
     sigma : float, optional
-        Gradient noise of one sample; only the bound reads it.
+        Gradient noise of one sample; used for the bound only.
     batch : int
         Samples per step.
     """

@@ -1,4 +1,4 @@
-"""Baselines with exact proximal points, that is with all singular values of a matrix.
+"""Baselines with exact proximal points, which need all singular values of a matrix.
 
 FISTA: Nesterov's method in Beck & Teboulle's form, on the smoothed problem. Full
 decompositions are what Garber & Kaplan's weak proximal oracle avoids.
@@ -71,7 +71,7 @@ class FISTA(Smoothing):
         return Memory(first, 0, p, h=h, other=first)
 
     def finished(self, memory: Memory) -> bool:
-        """Whether the theorem's bound is at most eps, after at least one step."""
+        """Return True if the theorem's bound is at most eps, after at least one step."""
         return memory.done > 0 and super().finished(memory)
 
     def _bound(self, memory: Memory) -> float:
@@ -140,7 +140,7 @@ class ProjectedSubgradient(Baseline):
         problem.constants()
 
     def start(self, problem: Problem, X: Array | None, tools: Tools) -> SubgradientMemory:
-        # Smoothing so slight that its gradient is a subgradient up to rounding.
+        # The smoothing is so slight that its gradient is a subgradient up to rounding.
         c = problem.penalty.smoothability(problem.shape)
         finest = eps_of(problem.loss.reference) ** 2 * tools.eps
         p = ground(problem, tools, mu=finest / max(c.gamma, 1.0) if c.theta > 0 else 0.0)

@@ -1,9 +1,9 @@
-"""Conditional gradient sliding: accelerated steps whose projections are Frank-Wolfe's.
+"""Conditional gradient sliding: accelerated steps with projections by Frank-Wolfe.
 
 SCGS: Lan & Zhou, "Conditional Gradient Sliding for Convex Optimization", SIAM J. Optim.
-26(2), 2016. Projections are solved up to a Wolfe gap that is its own certificate. Constants
-of the corollaries as re-derived in docs/theory. The second competitor in Garber & Kaplan's
-experiments. STORC: Hazan & Luo, "Variance-Reduced and Projection-Free Stochastic
+26(2), 2016. Projections are solved up to a Wolfe gap that is its own certificate. The constants
+are those of the corollaries, re-derived in docs/theory. It is the second competitor in Garber &
+Kaplan's experiments. STORC: Hazan & Luo, "Variance-Reduced and Projection-Free Stochastic
 Optimization", ICML 2016; G must be a finite sum. It is the finite-sum competitor in their Table
 2.
 """
@@ -85,7 +85,7 @@ def prox_by_vertices(
     """
     add_scaled(G, -weight, centre)  # so that the gradient at u is G + weight u
     u, spent = centre * 1.0, 0
-    H, slack = G * 1.0, 0.1 * accuracy  # what the vertices may miss of the gap
+    H, slack = G * 1.0, 0.1 * accuracy  # allowed error of the vertices in the gap
     while cap is None or spent < cap:
         H[:] = G[:]
         add_scaled(H, weight, u)
@@ -118,10 +118,10 @@ class SCGS(Smoothing):
     C0 : float, optional
         Bound on the first error (strongly convex version).
     strongly_convex : bool
-        Which version.
+        Whether to use the strongly convex version.
     max_inner : int, optional
-        Vertices per projection at most. Garber & Kaplan cap them at d; the theorem then
-        no longer applies, and nothing is promised.
+        Largest number of vertices per projection. Garber & Kaplan cap them at d; the theorem
+        then no longer applies, and no bound is promised.
     """
 
     sigma: float | None = None
@@ -145,7 +145,7 @@ class SCGS(Smoothing):
         return Memory(first, 0, p, other=first)
 
     def finished(self, memory: Memory) -> bool:
-        """Whether the theorem's bound is at most eps, after at least one phase."""
+        """Return True if the theorem's bound is at most eps, after at least one phase."""
         return memory.epoch > 0 and super().finished(memory)
 
     def _bound(self, memory: Memory) -> float:
@@ -211,11 +211,12 @@ class STORC(VarianceReduced):
     mu : float, optional
         Smoothing; eps / (2 gamma) if not given, so that it costs half of eps.
     case : str, optional
-        "strongly_convex" where the problem is, otherwise "lipschitz".
+        One of the cases above. By default "strongly_convex" for a strongly convex problem,
+        otherwise "lipschitz".
     lipschitz : float, optional
         Bound on the gradient of f_mu over the set; computed if not given.
     max_inner : int, optional
-        Vertices per projection at most; the theorem then no longer applies.
+        Largest number of vertices per projection; the theorem then no longer applies.
     """
 
     case: Case | None = None

@@ -41,7 +41,7 @@ def scheduled(value: Schedule, default: float, *where: int) -> float:
 
 @dataclass(frozen=True)
 class Memory:
-    """Everything the next epoch reads, so that a copy of it is a checkpoint.
+    """All state that the next epoch reads; a copy of it is a checkpoint.
 
     Epoch s takes its random numbers from the stream (seed, s): the epoch number is the
     random state.
@@ -77,7 +77,7 @@ class Settings(Method):
 
     @property
     def _estimates_rank(self) -> bool:
-        """Whether the rank is left to the method."""
+        """Return True if the method chooses the rank."""
         return isinstance(self.rank, str) and self.rank == "estimate"
 
     def check(self, problem: Problem) -> None:
@@ -163,9 +163,9 @@ class SVRGCG(Settings):
     mu, C0, sigma, delta : float, optional
         Smoothing, initial gap, gradient noise, oracle accuracy.
     delta2 : float
-        What the rank may cost in value (Definition 2 of the paper).
+        Allowed increase of the value due to the rank (Definition 2 of the paper).
     eta : float or callable, optional
-        Step; a callable gets (epoch, step), both from 1.
+        Step size; a callable gets (epoch, step), both from 1.
     k_s, inner : number or callable, optional
         Snapshot samples and inner steps; a callable gets (epoch).
     k_t : number or callable, optional
@@ -204,7 +204,7 @@ class SVRGCG(Settings):
         super().check(problem)
 
     def finished(self, memory: Memory) -> bool:
-        """Whether S - 1 epochs are done."""
+        """Return True if S - 1 epochs are done."""
         return memory.epoch >= memory.parameters.epochs
 
     def dual(self, problem: Problem, memory: Memory) -> Smoothed:
