@@ -26,6 +26,7 @@ from weakprox.linalg.arrays import (
     namespace,
     rough_inner,
     row_blocks,
+    to_numpy,
     total,
     wide,
     zeros,
@@ -93,6 +94,11 @@ class Cells:
         """The cells of the transposed matrix."""
         weights = None if self.weights is None else self.weights.T
         return replace(self, M=self.M.T, weights=weights)
+
+    def observed(self) -> Any:
+        """Whether each cell counts: those that are NaN or have the weight 0 do not."""
+        seen = ~np.isnan(to_numpy(self.M))
+        return seen if self.weights is None else seen & (to_numpy(self.weights) > 0.0)
 
     def read(self, rows: slice) -> tuple[Array, Array | None]:
         """Observations and weights of a block of rows; missing cells have the weight 0."""

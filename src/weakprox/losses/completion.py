@@ -15,6 +15,7 @@ from scipy.sparse import coo_array, issparse
 from weakprox.arguments import nonnegative, one_of
 from weakprox.display import counted
 from weakprox.distributed import as_dask_array, is_dask
+from weakprox.distributed.engine import fetch
 from weakprox.distributed.observations import sorted_on_workers
 from weakprox.distributed.terms import Entries
 from weakprox.errors import InputError, ShapeError
@@ -33,7 +34,7 @@ from weakprox.losses.long_files import IN_MEMORY, LongObservations, recoded
 from weakprox.losses.observed import Effects, Intercepts, Observed
 from weakprox.passes.blocks import BlockPattern, Vector
 from weakprox.passes.pattern import DENSE, Positions, masked, pattern
-from weakprox.protocols import LossCapabilities, LossProx
+from weakprox.protocols import LossCapabilities, LossProx, StatedLoss
 from weakprox.resources.memory import as_bytes, limited, room, shown_bytes
 
 INTERCEPTS: tuple[Intercepts, ...] = ("none", "rows", "columns", "both")
@@ -238,7 +239,55 @@ class Completion:
             data=self.data,
             observed=self.observed,
             gathered=self.gathered if isinstance(self._values, Vector) else None,
+            stated=self._stated,
         )
+
+    def _stated(self) -> StatedLoss:
+        """The loss as proofs state it, with the dual point on the observed entries."""
+        numbers: dict[str, Any] = {"reduction": self.reduction}
+        if self._far is not None:
+            return StatedLoss("Completion", numbers, self._fetched, entry=self.loss)
+        if self._weights is not None:
+            numbers["weights"] = True
+        if self.intercepts != "none":
+            numbers |= {"intercepts": self.intercepts, "ridge": self.intercept_ridge}
+        if self.observed().left is not None:
+            numbers["scaling"] = self.scaling
+        free = self.intercepts == "none"
+        return StatedLoss(
+            "Completion",
+            numbers,
+            self._listed,
+            entry=self.loss,
+            dual=self._dual,
+            intercepts=None if free else self.effects,
+        )
+
+    def _fetched(self) -> dict[str, Any]:
+        """The observations on workers, in this process."""
+        assert self._far is not None
+        parts = [fetch([task], self._far.parts)[0] for task in self._far.parts]
+        cells, values = (np.concatenate([part[i] for part in parts]) for i in (2, 3))
+        order = np.argsort(cells, kind="stable")
+        rows, cols = np.divmod(cells[order], self.shape[1])
+        return {"rows": rows, "cols": cols, "values": values[order]}
+
+    def _listed(self) -> dict[str, Any]:
+        """The observations by rows and columns, their weights and the factors of entries."""
+        data = self.observed()
+        P = data.pattern
+        found = {"rows": P.rows, "cols": P.columns, "values": self._values}
+        if self._weights is not None:
+            found["weights"] = data.weights
+        if data.left is not None:
+            found |= {"row_scaling": data.left, "col_scaling": data.right}
+        return {name: to_numpy(x) for name, x in found.items()}
+
+    def _dual(self, X: Array | LowRank) -> Array:
+        """The feasible dual point of X on the observed entries."""
+        data, x = self.observed(), self.entries(X)
+        effects = data.fitted(x)
+        return data.feasible(data.dual(x, effects), data.curvature(x, effects))
 
     def prox(self) -> LossProx:
         """The proximal map, which moves the observed entries only."""

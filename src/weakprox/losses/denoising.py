@@ -24,7 +24,7 @@ from weakprox.losses.entry_losses import Squared
 from weakprox.losses.entrywise import Entrywise
 from weakprox.losses.moments import Moments
 from weakprox.losses.on_device import on_device
-from weakprox.protocols import LossCapabilities
+from weakprox.protocols import LossCapabilities, StatedLoss
 from weakprox.resources.memory import room, shown_bytes
 from weakprox.streams import Stream, as_stream, is_stream
 
@@ -199,6 +199,17 @@ class Denoising:
             gathered=self.gathered if self.elsewhere else None,
             pending=lambda: self.pending,
             stream=None if self.is_finite_sum else inputs.positioned(self._sampler),
+            stated=self._stated if self.is_finite_sum else None,
+        )
+
+    def _stated(self) -> StatedLoss:
+        """The loss as proofs state it."""
+        if self.target is not None:
+            return StatedLoss("Denoising", {}, lambda: {"M": self.target})
+        if self._terms is KEPT_AS_MEAN:  # samples that came only once
+            return StatedLoss("Denoising", {}, lambda: {"M": self.everything().mean})
+        return StatedLoss(
+            "Denoising", {"samples": self.n_terms}, lambda: {"samples": self._terms}
         )
 
     def _pass_over(self, stream: Stream) -> None:

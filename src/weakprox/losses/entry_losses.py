@@ -16,6 +16,7 @@ from weakprox.arguments import nonnegative, one_of, positive
 from weakprox.errors import InputError
 from weakprox.hints import nearest
 from weakprox.linalg.arrays import Array, eps_of, namespace, to_numpy
+from weakprox.protocols import Stated
 
 NAMES = ("squared", "logistic", "poisson")
 DOUBLINGS, HALVINGS = 60, 60  # of an interval around the maximiser of a conjugate
@@ -27,7 +28,8 @@ class EntryLoss(Protocol):
     """A loss of one entry, evaluated on arrays. Your own needs these members.
 
     `smoothness` bounds the second derivative; None if it is unbounded, in which case the
-    length of steps is found by trial.
+    length of steps is found by trial. A class may also have a member `stated`, a
+    `protocols.Stated`, with which proofs state the loss; it is not inherited.
     """
 
     @property
@@ -58,6 +60,7 @@ class Squared:
     """Half the squared error."""
 
     smoothness: ClassVar[float] = 1.0
+    stated: ClassVar[Stated] = Stated("squared")
 
     def check(self, values: Array) -> Array:
         """All numbers are valid."""
@@ -101,6 +104,11 @@ class Huber:
     def __post_init__(self) -> None:
         object.__setattr__(self, "k", positive("k", self.k))
 
+    @property
+    def stated(self) -> Stated:
+        """The loss as proofs state it."""
+        return Stated("huber", {"k": self.k})
+
     def check(self, values: Array) -> Array:
         """All numbers are valid."""
         return values
@@ -135,6 +143,7 @@ class Logistic:
     """Binary observations with log-odds x; two classes, of which the larger one is 1."""
 
     smoothness: ClassVar[float] = 0.25
+    stated: ClassVar[Stated] = Stated("logistic")
 
     def check(self, values: Array) -> Array:
         """Recode two classes as 0 and 1."""
@@ -178,6 +187,7 @@ class Poisson:
     """Counts with logarithm of the mean x; the loss is half the deviance."""
 
     smoothness: ClassVar[None] = None
+    stated: ClassVar[Stated] = Stated("poisson")
 
     def check(self, values: Array) -> Array:
         """Counts must not be negative."""

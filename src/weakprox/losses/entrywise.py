@@ -11,10 +11,11 @@ import numpy as np
 from weakprox.errors import InputError, ShapeError
 from weakprox.linalg import arrays
 from weakprox.linalg.arrays import Array, namespace, wide
+from weakprox.linalg.lowrank import LowRank
 from weakprox.losses import inputs
 from weakprox.losses.cells import Cells
 from weakprox.losses.entry_losses import Huber, Squared, entry_loss, entry_prox
-from weakprox.protocols import LossCapabilities, LossProx
+from weakprox.protocols import LossCapabilities, LossProx, StatedLoss
 
 
 class Entrywise:
@@ -68,7 +69,28 @@ class Entrywise:
             size=lambda: self.size,
             data=self.data,
             cells=self.cells,
+            stated=self._stated,
         )
+
+    def _stated(self) -> StatedLoss:
+        """The loss as proofs state it: that of all cells that count, as observed entries."""
+        cells = self._cells
+        numbers: dict[str, Any] = {"reduction": "sum"}
+        if cells.weights is not None:
+            numbers["weights"] = True
+
+        def data() -> dict[str, Any]:
+            seen = cells.observed()
+            rows, cols = np.nonzero(seen)
+            found = {"rows": rows, "cols": cols, "values": arrays.to_numpy(cells.M)[seen]}
+            if cells.weights is not None:
+                found["weights"] = arrays.to_numpy(cells.weights)[seen]
+            return found
+
+        def dual(X: Array | LowRank) -> Any:
+            return arrays.to_numpy(cells.dual(X))[cells.observed()]
+
+        return StatedLoss("Completion", numbers, data, entry=self.loss, dual=dual)
 
     def cells(self) -> Cells:
         """The cells as passes use them."""

@@ -157,6 +157,12 @@ class Sum(Combinable):
         """R/unit^2 of X/unit."""
         return Sum(tuple(cast(Any, part).in_unit(unit) for part in self.parts))
 
+    def in_float64(self) -> Sum | None:
+        """The same sum for arrays in float64; None if a part does not offer it."""
+        offers = [protocols.penalty_capabilities(part).in_float64 for part in self.parts]
+        parts: list[Any] = [None if wider is None else wider() for wider in offers]
+        return None if None in parts else Sum(tuple(parts))
+
     @property
     def capabilities(self) -> protocols.PenaltyCapabilities:
         """Those of all parts: forms that fit and lower bounds add; the map is Dykstra's."""
@@ -171,6 +177,8 @@ class Sum(Combinable):
             proximal=self.proximal,
             infimum=None if None in infima else sum(infima, 0.0),
             in_unit=self.in_unit if all(part.in_unit for part in parts) else None,
+            in_float64=self.in_float64,
+            parts=self.parts,
             size=lambda: max((size() for size in sizes), default=0.0),
         )
 

@@ -14,7 +14,7 @@ from weakprox.linalg import arrays
 from weakprox.linalg.arrays import Array, like, namespace, scaled, sqnorm, total, wide
 from weakprox.passes import SeparableForm
 from weakprox.penalties.base import Combinable, check_broadcast, digest, entrywise
-from weakprox.protocols import Geometry, PenaltyCapabilities, Smoothability
+from weakprox.protocols import Geometry, PenaltyCapabilities, Smoothability, Stated
 
 
 class Separable(Combinable):
@@ -36,7 +36,14 @@ class Separable(Combinable):
         object.__setattr__(self, "curvature", 2.0 * float(getattr(self, "lam2", 0.0)))
 
     def _declared(self, form: SeparableForm) -> PenaltyCapabilities:
-        return PenaltyCapabilities(form=form, infimum=0.0, in_unit=self.in_unit)
+        slopes = {"above": form.above, "below": form.below, "curvature": self.curvature}
+        return PenaltyCapabilities(
+            form=form,
+            infimum=0.0,
+            in_unit=self.in_unit,
+            in_float64=lambda: self,
+            stated=Stated("box", slopes),
+        )
 
     @property
     def _slopes(self) -> dict[str, float]:
@@ -139,9 +146,11 @@ class L1(Separable):
     @property
     def capabilities(self) -> PenaltyCapabilities:
         """A separable form if all weights are equal, with 0 as a lower bound."""
+        found = self._declared(SeparableForm(self.lam, self.lam))
         if self.weights is None:
-            return self._declared(SeparableForm(self.lam, self.lam))
-        return PenaltyCapabilities(infimum=0.0, in_unit=self.in_unit)
+            return found
+        stated = Stated("weighted", {"lam": self.lam}, lambda: {"weights": self.weights})
+        return replace(found, form=None, stated=stated)
 
     @property
     def fixes(self) -> bool:
@@ -320,7 +329,8 @@ class GroupL2(Separable):
     @property
     def capabilities(self) -> PenaltyCapabilities:
         """A separable form, with 0 as a lower bound."""
-        return self._declared(SeparableForm(**{self.groups: self.lam}))
+        found = self._declared(SeparableForm(**{self.groups: self.lam}))
+        return replace(found, stated=Stated("groups", {"lam": self.lam, "axis": self._axis}))
 
     @property
     def _axis(self) -> int:
@@ -359,8 +369,8 @@ class Zero(Separable):
 
     @property
     def capabilities(self) -> PenaltyCapabilities:
-        """A separable form, with 0 as a lower bound."""
-        return self._declared(SeparableForm())
+        """A sum of no terms, with a separable form and 0 as a lower bound."""
+        return replace(self._declared(SeparableForm()), parts=(), stated=None)
 
     def value(self, X: Array) -> float:
         return 0.0

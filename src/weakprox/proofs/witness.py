@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 
@@ -13,10 +13,8 @@ from weakprox.errors import ProofError
 from weakprox.linalg.arrays import eps_of, to_numpy
 from weakprox.linalg.lowrank import LowRank
 from weakprox.linalg.threads import one_thread
-from weakprox.losses.entrywise import Entrywise
-from weakprox.losses.logistic import Logistic
 from weakprox.problem import Problem
-from weakprox.proofs.describe import Description, described, observed_cells
+from weakprox.proofs.describe import Description, described
 from weakprox.proofs.duals import Loss, Rows, dual_parts, stored, width_for
 from weakprox.proofs.observed import integers
 from weakprox.proofs.pieces import digested
@@ -113,7 +111,7 @@ def made(result: Any, evidence: Evidence, told: Description) -> Proof:
         assert isinstance(statement.loss, known)
         q = unit * _on_entries(evidence)
         arrays["q"], exponent["exponent"] = integers(q, statement.loss, most, rho)
-        arrays |= _intercepts(run.loss, result.low_rank, unit)
+        arrays |= _intercepts(run, result.low_rank, unit)
     for i, y in enumerate([] if statement.penalties == [] else dual_parts(evidence)):
         part = statement.penalties[i]
         if isinstance(y, Rows) and isinstance(part, (plain.Box, plain.Groups)):
@@ -143,34 +141,28 @@ def made(result: Any, evidence: Evidence, told: Description) -> Proof:
 
 def _on_entries(evidence: Evidence) -> Any:
     """The dual point on the observed entries or outcomes, in the unit of the run."""
-    dual, loss = evidence.dual, cast(Any, evidence.problem.loss)  # on entries or cells
+    dual, at = evidence.dual, evidence.at
     if isinstance(dual, OnEntries):
         return np.asarray(to_numpy(dual.q), dtype=np.float64)
-    at = getattr(dual, "at", None) if evidence.at is None else evidence.at
-    if type(loss) is Entrywise:
-        cells = loss.cells()
-        length = dual.length if isinstance(dual, OnCells) else 1.0
-        q = length * to_numpy(cells.dual(at))
-        return np.asarray(q[observed_cells(cells)], dtype=np.float64)
-    if type(loss) is Logistic:
-        return loss.dual(at.dense() if isinstance(at, LowRank) else at)
-    data, x = loss.observed(), loss.entries(at)
-    effects = data.fitted(x)
-    q = data.feasible(data.dual(x, effects), data.curvature(x, effects))
-    return np.asarray(to_numpy(q), dtype=np.float64)
+    offered = evidence.problem.of_loss.stated
+    found = None if offered is None else offered().dual
+    assert found is not None
+    assert at is not None
+    length = dual.length if isinstance(dual, OnCells) else 1.0
+    return length * np.asarray(to_numpy(found(at)), dtype=np.float64)
 
 
-def _intercepts(loss: Any, X: LowRank, unit: float) -> dict[str, Any]:
+def _intercepts(problem: Problem, X: LowRank, unit: float) -> dict[str, Any]:
     """The best intercepts of the answer, in the user's unit; none if there are none."""
-    if type(loss) is Logistic:
-        c = np.array([loss.intercept(X.dense())])
-        return {"intercepts_mean": c} if loss.with_intercept else {}
-    if getattr(loss, "intercepts", "none") == "none":
+    offered = problem.of_loss.stated
+    found = None if offered is None else offered().intercepts
+    if found is None:
         return {}
-    mean, *both = loss.effects(LowRank(X.U, X.s / unit, X.Vt))
+    mean, *both = found(LowRank(X.U, X.s / unit, X.Vt))
     rows, columns = (np.asarray(to_numpy(x), dtype=np.float64) * unit for x in both)
     shift = np.array([float(mean) * unit])
-    return {"intercepts_mean": shift, "intercepts_rows": rows, "intercepts_columns": columns}
+    arrays = {"mean": shift, "rows": rows, "columns": columns}
+    return {f"intercepts_{name}": array for name, array in arrays.items() if array.size}
 
 
 def _allowed(proof: Proof, told: Description, result: Any, norm: float | None) -> Proof:
