@@ -98,7 +98,7 @@ class Problem:
         if self.of_loss.infimum is not None and self.of_penalty.infimum is not None:
             self.infimum = float(self.of_loss.infimum + self.of_penalty.infimum)
         # observations, if f is a loss of some entries of X and h a function of its values
-        offered, free = self.of_loss.observed, isinstance(self.penalty, Zero)
+        offered, free = self.of_loss.observed, self.of_penalty.parts == ()
         self.penalised: bool = not free
         values = self.of_spectral.form
         self.observed: Observed | None = None
@@ -196,7 +196,7 @@ class Problem:
     def _repr_html_(self) -> str:
         """A table of the terms for notebooks."""
         m, d = self.shape
-        penalty = "none" if isinstance(self.penalty, Zero) else repr(self.penalty)
+        penalty = "none" if self.of_penalty.parts == () else repr(self.penalty)
         rows = [("G, the loss", repr(self.loss)), ("R, the penalty", penalty)]
         rows.append(("h, the spectral term", repr(self.spectral)))
         note = "wp.minimize(problem) solves it; wp.plan(problem) shows the memory beforehand."

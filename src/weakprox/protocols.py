@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal, Protocol, TypeAlias, TypeVar
+from typing import Any, Literal, Protocol, TypeAlias, TypeVar, runtime_checkable
 
 import numpy as np
 
@@ -294,6 +294,14 @@ class DualPoint(Protocol):
 
     def target(self, X: Array, G: Array, weight: float) -> float:
         """Overwrite G by X - (G + curvature X + K'y)/weight and return phi(y)."""
+
+
+@runtime_checkable
+class DualPair(DualPoint, Protocol):
+    """A dual point with a point of its own, at which G is linearised for the bound."""
+
+    @property
+    def at(self) -> LowRank | Array | None: ...
 
 
 @dataclass(frozen=True)

@@ -32,7 +32,7 @@ from weakprox.linalg.arrays import (
     zeros,
 )
 from weakprox.linalg.lowrank import LowRank
-from weakprox.losses.entry_losses import EntryLoss, Huber, Squared
+from weakprox.losses.entry_losses import EntryLoss, Squared, threshold_of
 from weakprox.passes import compiling
 
 Product = Callable[[Array, Array], float]
@@ -84,7 +84,12 @@ class Cells:
     @property
     def residual(self) -> bool:
         """Whether the loss depends on the residual m - x only, and starts as its square."""
-        return isinstance(self.loss, (Squared, Huber))
+        return self.threshold is not None
+
+    @property
+    def threshold(self) -> float | None:
+        """The residual beyond which such a loss is linear; None for other losses."""
+        return threshold_of(self.loss)
 
     def squared(self) -> Cells:
         """The same cells with the squared loss."""
@@ -114,12 +119,12 @@ class Cells:
 
     def _slopes(self, y: Array, x: Array) -> tuple[Array, Array | None]:
         """Negative derivatives, and residuals if the value of the loss follows from them."""
-        if not self.residual:
+        k = self.threshold
+        if k is None:
             return -1.0 * self.loss.derivative(y, x), None
         r = y - x
-        if not isinstance(self.loss, Huber):
+        if k == math.inf:
             return r, r
-        k = self.loss.k
         return np.clip(r, -k, k) if is_numpy(r) else namespace(r).clip(r, -k, k), r
 
     def _visited(self, X: LowRank | Array, product: Product) -> Iterator[tuple[Any, ...]]:
@@ -145,7 +150,7 @@ class Cells:
         """
         kernels = self._kernels()
         if kernels is not None:
-            left, right, k = X.U * X.s, X.Vt, getattr(self.loss, "k", math.inf)
+            left, right, k = X.U * X.s, X.Vt, self.threshold
             Z, W, found = kernels.stepped(self.M, left, right, block, k, steep)
             return Z, W, Sums(*found.tolist())
         m, d = self.shape

@@ -25,10 +25,11 @@ from weakprox.linalg.lowrank import LowRank
 from weakprox.losses import inputs
 from weakprox.losses.entry_losses import (
     EntryLoss,
-    Huber,
-    Squared,
     entry_loss,
     entry_prox,
+    is_squared,
+    rescaled,
+    threshold_of,
 )
 from weakprox.losses.long_files import IN_MEMORY, LongObservations, recoded
 from weakprox.losses.observed import Effects, Intercepts, Observed
@@ -218,7 +219,7 @@ class Completion:
         self.term_smoothness = self._scale * self.smoothness
         if bend is not None:  # a term has one observation, an entry perhaps several
             self.term_smoothness = self._scale * bend * float(namespace(bends).max(bends))
-        full = isinstance(self.loss, Squared) and self.intercepts == "none"
+        full = is_squared(self.loss) and self.intercepts == "none"
         self.strong_convexity = smallest if full else 0.0
         self._observed = replace(data, smoothness=None if bend is None else self.smoothness)
         self.reference = _broadcast(self.shape, self._values)
@@ -234,7 +235,7 @@ class Completion:
             smoothness_at=self.smoothness_at if self.loss.smoothness is None else None,
             tangent=None if self.intercepts == "none" else self.tangent,
             in_float64=self.in_float64,
-            in_unit=self.in_unit if isinstance(self.loss, (Squared, Huber)) else None,
+            in_unit=self.in_unit if threshold_of(self.loss) is not None else None,
             size=lambda: self.size,
             data=self.data,
             observed=self.observed,
@@ -396,7 +397,7 @@ class Completion:
         most = float(np.finfo(far.dtype).max)
         self.size = inputs.check_size("values", far.largest, (self.n_terms,), most)
         self._values, self._weights = np.zeros(0, far.dtype), None
-        plain = isinstance(self.loss, Squared) and self.intercepts == "none"
+        plain = is_squared(self.loss) and self.intercepts == "none"
         plain = plain and weights is None and _is_none(scaling)
         if not plain or math.prod(self.shape) > EXPANDED:
             found, self._values, own = sorted_on_workers(far, partial(recoded, self.loss))
@@ -623,7 +624,7 @@ class Completion:
     def __repr__(self) -> str:
         share = self.n_terms / math.prod(self.shape)
         told = [f"{counted(self.n_terms, 'entry', 'entries')}, {share:.1%} of {self.shape}"]
-        if not isinstance(self.loss, Squared):
+        if not is_squared(self.loss):
             told.append(repr(self.loss))
         if self.intercepts != "none":
             ridge = f", ridge {self.intercept_ridge:g}" if self.intercept_ridge else ""
@@ -635,8 +636,7 @@ class Completion:
         other = copy.copy(self)
         other._values, other.size = self._values / unit, self.size / unit
         other._far = None if self._far is None else self._far / unit
-        if isinstance(self.loss, Huber):
-            other.loss = Huber(self.loss.k / unit)
+        other.loss = rescaled(self.loss, unit)
         other.sigma = None if self.sigma is None else self.sigma / unit
         if self._observed is not None:
             values = self._observed.values / unit

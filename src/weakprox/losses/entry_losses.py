@@ -373,6 +373,33 @@ def entry_prox(loss: EntryLoss, y: Array, w: Any, a: Array, weight: float) -> Ar
     return x
 
 
+def statement_of(loss: Any) -> Stated | None:
+    """Return how proofs state a loss of an entry; None if its class does not declare it."""
+    return loss.stated if "stated" in vars(type(loss)) else None
+
+
+def threshold_of(loss: Any) -> float | None:
+    """Return the residual beyond which a loss is linear, infinite for squared errors.
+
+    It is None for losses that are not half the squared residual up to there.
+    """
+    stated = statement_of(loss)
+    if stated is None or stated.kind not in ("squared", "huber"):
+        return None
+    return float(stated.numbers.get("k", math.inf))
+
+
+def is_squared(loss: Any) -> bool:
+    """Return True for half the squared error; a subclass of it may be another loss."""
+    return threshold_of(loss) == math.inf
+
+
+def rescaled(loss: EntryLoss, unit: float) -> EntryLoss:
+    """Return the loss of residuals divided by the unit, over unit^2."""
+    threshold = threshold_of(loss)
+    return loss if threshold in (None, math.inf) else Huber(threshold / unit)
+
+
 def entry_loss(loss: Any) -> EntryLoss:
     """Return the loss of this name, or the user's own."""
     if isinstance(loss, str):

@@ -14,7 +14,13 @@ from weakprox.linalg.arrays import Array, namespace, wide
 from weakprox.linalg.lowrank import LowRank
 from weakprox.losses import inputs
 from weakprox.losses.cells import Cells
-from weakprox.losses.entry_losses import Huber, Squared, entry_loss, entry_prox
+from weakprox.losses.entry_losses import (
+    entry_loss,
+    entry_prox,
+    is_squared,
+    rescaled,
+    threshold_of,
+)
 from weakprox.protocols import LossCapabilities, LossProx, StatedLoss
 
 
@@ -47,14 +53,14 @@ class Entrywise:
         if math.isnan(size):
             raise InputError("M", "no observed entry", "at least one entry not NaN")
         self.size = inputs.check_size("M", size, self.shape, _most(M))
-        if not isinstance(self.loss, (Squared, Huber)):
+        if threshold_of(self.loss) is None:
             if holes:
                 raise InputError("M", "NaN", f"all cells with {self.loss!r}, or Completion")
             M = self.loss.check(M)
         cells = Cells(M, self.loss, weights, holes, self.loss.smoothness * high)
         self._cells, self.reference = cells, M
         self.smoothness = self.term_smoothness = cells.smoothness
-        quadratic = isinstance(self.loss, Squared) and not holes
+        quadratic = is_squared(self.loss) and not holes
         self.strong_convexity = low if quadratic else 0.0
 
     @property
@@ -65,7 +71,7 @@ class Entrywise:
             prox=self.prox,
             infimum=0.0,
             in_float64=self.in_float64,
-            in_unit=self.in_unit if isinstance(self.loss, (Squared, Huber)) else None,
+            in_unit=self.in_unit if threshold_of(self.loss) is not None else None,
             size=lambda: self.size,
             data=self.data,
             cells=self.cells,
@@ -99,7 +105,7 @@ class Entrywise:
     def __repr__(self) -> str:
         m, d = self.shape
         told = [f"one matrix, {m} x {d}"]
-        if not isinstance(self.loss, Squared):
+        if not is_squared(self.loss):
             told.append(repr(self.loss))
         if self._cells.weights is not None:
             told.append("weights")
@@ -146,7 +152,7 @@ class Entrywise:
 
     def in_unit(self, unit: float) -> Entrywise:
         """The same loss divided by unit^2, as a function of X divided by the unit."""
-        loss = Huber(self.loss.k / unit) if isinstance(self.loss, Huber) else self.loss
+        loss = rescaled(self.loss, unit)
         return self._with(self._cells.M / unit, loss, self.size / unit)
 
     def in_float64(self) -> Entrywise:

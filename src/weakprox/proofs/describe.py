@@ -18,6 +18,7 @@ from scipy.sparse import csr_array
 from weakprox import verifier as plain
 from weakprox.errors import ProofError
 from weakprox.linalg.arrays import eps_of, like, to_numpy
+from weakprox.losses.entry_losses import is_squared, statement_of
 from weakprox.problem import Problem
 from weakprox.proofs.pieces import Piece, indices, piece
 from weakprox.protocols import penalty_capabilities
@@ -173,11 +174,11 @@ def _told_loss(problem: Problem, own: Own) -> tuple[Terms, list[Piece]]:
 
 def _told_entry(entry: Any, reference: Any, own: Own) -> Terms:
     """The loss of one entry; the squared one is left out."""
-    if "stated" not in vars(type(entry)):  # a subclass may be another loss
+    stated = statement_of(entry)
+    if stated is None:
         own["entry"] = _own_entry(entry, reference)
         return {"loss": {"kind": "own", "name": type(entry).__name__}}
-    kind, numbers = entry.stated.kind, entry.stated.numbers
-    return {} if kind == "squared" else {"loss": {"kind": kind, **numbers}}
+    return {} if is_squared(entry) else {"loss": {"kind": stated.kind, **stated.numbers}}
 
 
 def _own_entry(entry: Any, reference: Any) -> plain.OwnEntry:

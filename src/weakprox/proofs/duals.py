@@ -222,9 +222,8 @@ def width_for(
     """
     size = math.prod(y.shape)
     across = 0.0 if bounded and _compiles(y, part) else None  # about zero, as errors vary
-    slope = max(part.above, part.below) if isinstance(part, Box) else part.lam
     for kind in WIDTHS[:-1]:
-        length = slope / np.iinfo(kind).max * math.sqrt(size / 12)
+        length = part.steepest / np.iinfo(kind).max * math.sqrt(size / 12)
         if w == 0.0 or isinstance(part, Groups):  # shrunk into the ball: <X, delta> is unknown
             cost = 2 * reach * length + (4 * length**2 / (2 * w) if w > 0.0 else 0.0)
         else:

@@ -207,8 +207,7 @@ def _by_norm(
 ) -> Proved:
     """The bound on the optimum, given the run's bound on the norm of c, which is sparse."""
     given, rho = prepared(claim, statement), reach(statement, value)
-    lam, tau = (float(getattr(statement.spectral, name, 0.0)) for name in ("lam", "tau"))
-    least = -tau * norm if tau else -rho * max(0.0, norm - lam)
+    least = -rho * max(0.0, norm - statement.spectral.growth)
     lost = (given.slope.error + 16 * max(claim.X.shape) * U * given.size) * rho
     return Proved(given.start.value + least, given.start.error + lost, False, ())
 
@@ -238,10 +237,9 @@ def _rounding(X: plain.Factors, statement: plain.Statement, value: float) -> flo
     far = X.error + U * math.sqrt(2 * max(value, 0.0))
     found: float = far * (math.sqrt(2 * max(value, 0.0)) + far) + 16 * U * abs(value)
     for part in statement.penalties:
-        slopes = (np.max(getattr(part, name, 0.0)) for name in ("above", "below", "slopes"))
-        found += float(max(slopes) + getattr(part, "lam", 0.0)) * X.spread
+        found += part.steepest * X.spread
         found += part.curvature * far * (float(np.linalg.norm(X.s)) + far)
-    return found + float(getattr(statement.spectral, "lam", 0.0)) * X.nuclear_norm().error
+    return found + statement.spectral.growth * X.nuclear_norm().error
 
 
 def _factors(name: str, X: LowRank, unit: float) -> dict[str, Any]:

@@ -20,7 +20,7 @@ from weakprox.linalg.arrays import gaussian, to_numpy
 from weakprox.linalg.lowrank import LowRank
 from weakprox.linalg.threads import one_thread
 from weakprox.losses import Completion
-from weakprox.losses.entry_losses import Huber, Squared
+from weakprox.losses.entry_losses import threshold_of
 from weakprox.losses.observed import Effects
 from weakprox.metering import Budget, Meter
 from weakprox.passes import ValueForm, compiling
@@ -172,7 +172,7 @@ class HeldOutEntries:
         if debias and X.rank:
             found = minimize_scalar(at, bounds=FACTORS, method="bounded", options=LINE)
             factor = min(1.0, float(found.x), key=at)
-        twice = 2.0 if isinstance(loss.loss, (Squared, Huber)) else 1.0
+        twice = 1.0 if threshold_of(loss.loss) is None else 2.0
         return twice * at(factor), factor
 
     def _clipped(self, x: Values) -> Values:

@@ -35,7 +35,7 @@ from weakprox.certificates.observed import (
 from weakprox.linalg.arrays import Array, gaussian, gram, inner, like, namespace, wide
 from weakprox.linalg.decompositions import eigh, svd
 from weakprox.linalg.lowrank import LowRank
-from weakprox.losses.entry_losses import Squared
+from weakprox.losses.entry_losses import is_squared
 from weakprox.losses.observed import LOOSE, TIGHT, Effects, Observed
 from weakprox.passes import ValueForm
 from weakprox.passes.blocks import Vector
@@ -459,7 +459,7 @@ class Steps:
     def _length(self, state: Memory, moved: Array) -> float:
         """Length of a correction: one, or less if the loss would grow out of proportion."""
         data, length = self.data, 1.0
-        if isinstance(data.loss, Squared):  # whose curvature is the same everywhere
+        if is_squared(data.loss):  # whose curvature is the same everywhere
             return length
         limit = GROWTH * max(data.value(state.x, state.effects), 1e-300)
         for _ in range(SHORTER):

@@ -44,7 +44,7 @@ from weakprox.losses.empirical import Empirical
 from weakprox.losses.inputs import CHUNK_BYTES
 from weakprox.metering import StopRun
 from weakprox.problem import Problem
-from weakprox.protocols import Batch, Candidate, DualPoint, Loss, loss_capabilities
+from weakprox.protocols import Batch, Candidate, DualPair, DualPoint, Loss, loss_capabilities
 from weakprox.resources.memory import room
 from weakprox.result import Status
 from weakprox.solvers._gap_driven import Contradicted
@@ -402,9 +402,10 @@ class Watch:
     def good(self, candidate: Candidate) -> bool:
         """Whether the candidate's gap, sampling error included, reaches the goal."""
         dual = candidate.dual or self.engine.dual(self.mean, self.memory.inner)
-        X = getattr(dual, "at", None) or candidate.V  # the point of that dual point
-        if X is None:
-            X = self.outer.compressed(candidate.X)
+        X = dual.at if isinstance(dual, DualPair) else None
+        X = candidate.V if X is None else X
+        if not isinstance(X, LowRank):
+            X = self.outer.compressed(candidate.X if X is None else X)
         self.point, rng, gradient = (X, dual), self.outer.rng(DRAWS), self.gradient(X)
         self.found = sampled_gap(
             self.problem, X, dual, gradient, self.memory.error, rng=rng, enough=self.goal
