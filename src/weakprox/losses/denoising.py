@@ -200,7 +200,7 @@ class Denoising:
             gathered=self.gathered if self.elsewhere else None,
             pending=lambda: self.pending,
             stream=None if self.is_finite_sum else inputs.positioned(self._sampler),
-            stated=self._stated if self.is_finite_sum else None,
+            stated=self._stated,
         )
 
     def _stated(self) -> StatedLoss:

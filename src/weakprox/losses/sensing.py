@@ -118,12 +118,12 @@ class Sensing:
             data=self.data,
             pilot_samples=lambda: self.pilot_samples,
             stream=inputs.positioned(self._sampler),
-            stated=self._stated if finite else None,
+            stated=self._stated,
         )
 
     def _stated(self) -> StatedLoss:
         """The loss as proofs state it."""
-        numbers, arrays = self._terms.stated()
+        numbers, arrays = ({}, {}) if self._sampler else self._terms.stated()
         return StatedLoss("Sensing", numbers, lambda: {**arrays, "b": self._b})
 
     def __repr__(self) -> str:

@@ -278,6 +278,12 @@ def check_broadcast(name: str, given: Any, shape: tuple[int, int]) -> None:
         raise ShapeError(name, f"shape {given.shape}", f"{shape}, or one that broadcasts")
 
 
+def parts_of(penalty: Any) -> list[Any]:
+    """Return the terms of a penalty that are no sums and not zero."""
+    parts = protocols.penalty_capabilities(penalty).parts
+    return [penalty] if parts is None else [one for part in parts for one in parts_of(part)]
+
+
 def digest(*parts: Any) -> str:
     """Return shapes of arrays and a hash of their contents, which identify a penalty."""
     told = hashlib.sha256(b"".join(part.tobytes() for part in parts)).hexdigest()[:16]

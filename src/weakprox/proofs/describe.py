@@ -19,6 +19,7 @@ from weakprox import verifier as plain
 from weakprox.errors import ProofError
 from weakprox.linalg.arrays import eps_of, like, to_numpy
 from weakprox.losses.entry_losses import is_squared, statement_of
+from weakprox.penalties.base import parts_of
 from weakprox.problem import Problem
 from weakprox.proofs.pieces import Piece, indices, piece
 from weakprox.protocols import penalty_capabilities
@@ -95,12 +96,6 @@ def stated(terms: Terms, arrays: dict[str, Any]) -> Description:
     return Description(terms, pieces, _statement(terms, pieces, {}))
 
 
-def parts_of(penalty: Any) -> list[Any]:
-    """The terms of a penalty that have a dual point."""
-    parts = penalty_capabilities(penalty).parts
-    return [penalty] if parts is None else [one for part in parts for one in parts_of(part)]
-
-
 def penalty_names(i: int, told: Terms) -> tuple[str, ...]:
     """Names of the arrays of the i-th part of the penalty."""
     return tuple(f"penalty{i}_{name}" for name in ARRAYS.get(told["kind"], ()))
@@ -153,17 +148,16 @@ def _statement(terms: Terms, pieces: list[Piece], own: Own) -> plain.Statement:
 
 
 def _told_loss(problem: Problem, own: Own) -> tuple[Terms, list[Piece]]:
-    loss, offered = problem.loss, problem.of_loss.stated
-    reference = loss.reference
+    loss, offered, reference = problem.loss, problem.of_loss.stated, problem.loss.reference
+    if not loss.is_finite_sum:
+        wanted = "a finite sum: a bound from samples holds at a confidence only"
+        raise ProofError("problem", "a loss that is known through samples", wanted)
     if offered is not None:
         stated = offered()
         told = {"kind": stated.kind, **stated.numbers}
         if stated.entry is not None:
             told |= _told_entry(stated.entry, reference, own)
         return told, [piece(name, array) for name, array in stated.data().items()]
-    if not loss.is_finite_sum:
-        wanted = "a finite sum: a bound from samples holds at a confidence only"
-        raise ProofError("problem", "a loss that is known through samples", wanted)
     batch, shape = loss.everything(), (int(problem.shape[0]), int(problem.shape[1]))
     value = lambda X: loss.value(like(X, reference), batch)  # noqa: E731
     grad = lambda X: to_numpy(loss.grad(like(X, reference), batch))  # noqa: E731

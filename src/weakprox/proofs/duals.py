@@ -24,7 +24,7 @@ from weakprox.linalg.lowrank import LowRank
 from weakprox.passes import Step
 from weakprox.passes.reference import cut
 from weakprox.penalties import Smoothed
-from weakprox.proofs.describe import parts_of
+from weakprox.penalties.base import parts_of
 from weakprox.proofs.pieces import blocks_of, compiled_passes, piece
 from weakprox.protocols import penalty_capabilities
 from weakprox.resources.memory import scratch

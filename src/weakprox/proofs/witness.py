@@ -108,7 +108,9 @@ def made(result: Any, evidence: Evidence, told: Description) -> Proof:
     exponent: dict[str, int] = {}
     bounded = told.terms["spectral"]["kind"] in ("ball", "psd")
     if on_entries:
-        assert isinstance(statement.loss, known)
+        if not isinstance(statement.loss, known):
+            given = "a dual point on entries, of a loss that does not say how proofs state it"
+            raise ProofError("result", given, "a loss that declares `stated` (docs/extend.md)")
         q = unit * _on_entries(evidence)
         arrays["q"], exponent["exponent"] = integers(q, statement.loss, most, rho)
         arrays |= _intercepts(run, result.low_rank, unit)
