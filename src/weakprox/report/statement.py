@@ -158,11 +158,10 @@ def what_was_estimated(problem: Problem | None) -> str:
         form, stated = offers.form or SeparableForm(), offers.stated
         if stated is not None and stated.kind == "range":
             continue  # entries at bounds are not zeros
-        lam = (
-            0.0 if stated is None else stated.numbers.get("lam", 0.0)
-        )  # weighted, or of groups
-        plain = not (form.rows or form.columns)
-        if form.above + form.below > 0.0 or (plain and lam > 0.0):
+        weight = 0.0
+        if stated is not None and stated.kind == "weighted":
+            weight = stated.numbers["lam"]
+        if form.above + form.below > 0.0 or weight > 0.0:
             kinds.append("sparse")
         kinds += ["row-sparse"] * bool(form.rows) + ["column-sparse"] * bool(form.columns)
     cone = None if problem is None else problem.of_spectral.stated
