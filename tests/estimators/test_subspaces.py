@@ -20,6 +20,7 @@ from weakprox.checks import check_gradient
 from weakprox.estimators import subspaces
 from weakprox.estimators._affinities import Coefficients, Neighbors, Ranked
 from weakprox.estimators._stability import (
+    Embedded,
     assigned,
     clustered,
     eigengap,

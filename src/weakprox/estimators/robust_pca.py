@@ -41,7 +41,7 @@ STEADY = 0.9  # share of the last estimate from which the next one is the answer
 LEAST, GRID = 0.01, 1.0 / math.sqrt(12.0)
 FEW = 0.05  # share of different values among all up to which they are on a grid
 MULTIPLES = tuple(2.0 ** (0.5 * j) for j in range(4, -5, -1))  # multiples of the automatic lam
-FOLDS, HIDDEN = 3, 0.1  # sets of cells that are hidden, and their share
+SEARCH, HIDDEN = 3, 0.1  # name of a random stream, and the share of cells that is hidden
 PATIENCE = 2  # weights without a gain after which the search ends
 CUT = 3.5  # standard deviations from which a residual is an outlier
 FEWEST = 20  # observed cells from which some are hidden
@@ -93,6 +93,8 @@ class RobustPCA(OneToOneFeatureMixin, TransformerMixin, Certified):
         deviation of each column.
     rank : int, optional
         Largest rank of L.
+    cv : int
+        With ``lam="cv"``: how many times a tenth of the cells is hidden.
     {tol, max_seconds, random_state, verbose}
 
     Attributes
@@ -155,6 +157,7 @@ class RobustPCA(OneToOneFeatureMixin, TransformerMixin, Certified):
     noise: float | Literal["auto"] = "auto"
     column_weights: Any = None
     rank: int | None = None
+    cv: int = 3
     tol: float = 1e-4
     _accepts = ("allow_nan",)
 
@@ -173,6 +176,7 @@ class RobustPCA(OneToOneFeatureMixin, TransformerMixin, Certified):
         y : ignored
         """
         searched = isinstance(self.lam, str) and self.lam == "cv"
+        integer("cv", self.cv, 2)
         lam = None if searched else or_auto("lam", self.lam, positive)
         ratio = or_auto("ratio", self.ratio, positive)
         noise = or_auto("noise", self.noise, nonnegative)
@@ -219,7 +223,7 @@ class RobustPCA(OneToOneFeatureMixin, TransformerMixin, Certified):
             settings: dict[str, Any] = {"tol": tol, "rank": fits.rank, "start": start}
             return problem, self._solve(problem, **settings)
 
-        rng = np.random.default_rng([self._seed, FOLDS])
+        rng = np.random.default_rng([self._seed, SEARCH])
         found = pursued(solve, fits.norm(), self.tol, fits.ratio, rng)
         self.result_, self.lam_, self._limit = found
         self.k_, self.noise_ = fits.ratio * self.lam_, 0.0
@@ -229,7 +233,7 @@ class RobustPCA(OneToOneFeatureMixin, TransformerMixin, Certified):
         if fits.data.count < FEWEST:
             return 1.0
 
-        folds = [fits.data.hidden([self._seed, 1, fold]) for fold in range(FOLDS)]
+        folds = [fits.data.hidden([self._seed, 1, fold]) for fold in range(self.cv)]
 
         def trial(places: Any, candidate: Candidate, start: Any) -> tuple[float, LowRank]:
             left = fits.without(places)

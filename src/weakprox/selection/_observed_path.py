@@ -30,7 +30,7 @@ from weakprox.result import Result
 from weakprox.run.choose import chosen
 from weakprox.selection.noise import Values
 from weakprox.selection.search import Deadline, Search, Seed, stream
-from weakprox.solvers._gap_driven import Plan
+from weakprox.solvers._gap_driven import GapParameters
 from weakprox.solvers.base import Tools
 from weakprox.solvers.factored_proximal import FactoredProximal, Steps
 from weakprox.solvers.filled_proximal import FilledProximal
@@ -412,8 +412,8 @@ def filled_point(
         effects = Effects(unit * mean, unit * rows, unit * columns)
         return LowRank(V.U, unit * V.s, V.Vt), effects
     steps, residuals = FilledSteps.of(problem, rank), None
-    plan = Plan(0.0, 0.0, problem.loss.smoothness)
-    state, still = steps.begun(start, plan, lambda f: tol * abs(f)), 0
+    parameters = GapParameters(0.0, 0.0, problem.loss.smoothness)
+    state, still = steps.begun(start, parameters, lambda f: tol * abs(f)), 0
     for k in range(1, STEPS + 1):
         before = state.last
         state, residuals = steps.step(state, k)

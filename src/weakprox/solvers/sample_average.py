@@ -72,7 +72,7 @@ Pool = tuple[tuple[Batch, int], ...]
 
 
 @dataclass(frozen=True)
-class Plan:
+class Sampling:
     """Settings of the run and its latest measurements."""
 
     eps: float
@@ -102,7 +102,7 @@ class Memory:
     h: float
     epoch: int
     rank: int
-    parameters: Plan
+    parameters: Sampling
     pool: Pool
     noise: Noise
     warm: bool  # whether X is worth starting from
@@ -182,9 +182,9 @@ class SampleAverage(Method):
         _, noise = noise_at(problem, problem.loss, first, pool)
         alpha = problem.loss.strong_convexity + problem.penalty.curvature
         across = float(problem.of_spectral.diameter or math.inf)
-        plan = Plan(tools.eps, alpha, self.confidence, self.rarest, across)
+        sampling = Sampling(tools.eps, alpha, self.confidence, self.rarest, across)
         h = problem.spectral.value(tools.compressed(first))
-        memory = Memory(first, None, h, 0, 1, plan, pool, noise, warm=X is not None)
+        memory = Memory(first, None, h, 0, 1, sampling, pool, noise, warm=X is not None)
         return self._measured(memory, noise, cancel)
 
     def finished(self, memory: Memory) -> bool:
@@ -262,8 +262,10 @@ class SampleAverage(Method):
     def _measured(self, memory: Memory, noise: Noise, cancel: bool) -> Memory:
         """Return the memory with the measured noise and the resulting error bound."""
         have, seen = memory.have, (noise.variance, noise.concentration)
-        plan = replace(memory.parameters, samples=have, variance=seen[0], concentration=seen[1])
-        memory = replace(memory, noise=noise, parameters=plan)
+        sampling = replace(
+            memory.parameters, samples=have, variance=seen[0], concentration=seen[1]
+        )
+        memory = replace(memory, noise=noise, parameters=sampling)
         error = noise.error(have, self.confidence) if cancel else self._test(memory).error
         return replace(memory, error=error)
 
