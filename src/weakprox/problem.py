@@ -23,6 +23,7 @@ from weakprox.losses.empirical import Empirical
 from weakprox.losses.observed import Observed
 from weakprox.passes import Step, Sums, ValueForm, passes_for
 from weakprox.penalties import Zero
+from weakprox.penalties.base import Smoothed
 from weakprox.penalties.fixed import without_constraints
 from weakprox.protocols import Batch, Loss, Penalty, SpectralTerm
 from weakprox.resources.memory import budget
@@ -231,6 +232,14 @@ class Problem:
             return self
         terms: list[Any] = [self.loss, self.penalty, self.spectral]
         return Problem(*(term.in_unit(unit) for term in terms))
+
+    def smoothed(self, mu: float) -> Smoothed:
+        """Return the Beck-Teboulle smoothing of the penalty on matrices of this shape.
+
+        Its `smoothness`, `bias`, `value(X)` and `grad(X)` are those of R_mu, with
+        R - bias <= R_mu <= R. It is a dual point: a solver's `dual` may return it.
+        """
+        return Smoothed.of(self.penalty, mu, self.shape)
 
     def radius(self, value: float) -> float:
         """Bound on the nuclear norm of every minimiser, given a value that f attains.

@@ -30,6 +30,10 @@ class Combinable:
         """Sum of two penalties."""
         return Sum((self, other))  # type: ignore[arg-type]
 
+    def __radd__(self, other: Penalty) -> Sum:
+        """Sum with a penalty of another kind on the left, such as a user's own."""
+        return Sum((other, self))  # type: ignore[arg-type]
+
     def __rmul__(self, factor: float) -> Any:
         """Positive multiple: multiply every weight by the factor."""
         factor = nonnegative("factor", factor)

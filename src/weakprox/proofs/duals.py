@@ -23,8 +23,7 @@ from weakprox.linalg.arrays import to_numpy
 from weakprox.linalg.lowrank import LowRank
 from weakprox.passes import Step
 from weakprox.passes.reference import cut
-from weakprox.penalties import Smoothed
-from weakprox.penalties.base import parts_of
+from weakprox.penalties.base import Smoothed, parts_of
 from weakprox.proofs.pieces import blocks_of, compiled_passes, piece
 from weakprox.protocols import penalty_capabilities
 from weakprox.resources.memory import scratch
