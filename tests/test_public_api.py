@@ -123,6 +123,20 @@ def test_no_module_prints(path):
     assert "breakpoint" not in names
 
 
+@pytest.mark.parametrize(
+    ("module", "name"),
+    [("penalties", "Smoothed"), ("penalties", "Combinable"), ("report", "Page")],
+)
+def test_helpers_that_are_no_longer_public_still_work(module, name):
+    found = import_module(f"weakprox.{module}")
+    assert name not in vars(found)
+    assert name not in dir(found)
+    with pytest.warns(DeprecationWarning, match=f"{name} is no longer public"):
+        assert inspect.isclass(getattr(found, name))
+    with pytest.raises(AttributeError, match="Unknown"):
+        _ = found.Unknown
+
+
 def test_importing_is_light_and_silent():
     code = (
         "import sys, weakprox, weakprox.checks;"

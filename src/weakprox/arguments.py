@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import inspect
 import math
+import warnings
 from collections.abc import Callable
 from functools import wraps
+from types import ModuleType
 from typing import Any, TypeVar
 
 import numpy as np
@@ -58,6 +60,15 @@ def by_name(hint: str = "") -> Callable[[F], F]:
         return checked  # type: ignore[return-value]
 
     return decorate
+
+
+def withdrawn(home: ModuleType, module: str, name: str, instead: dict[str, str]) -> Any:
+    """Return a helper that was public until 0.2, with a warning that names what replaces it."""
+    if name not in instead:
+        raise AttributeError(f"module {module!r} has no attribute {name!r}")
+    text = f"{module}.{name} is no longer public and will be removed; use {instead[name]}"
+    warnings.warn(text, DeprecationWarning, stacklevel=3)
+    return vars(home)[name]
 
 
 def made_by_name(kind: Any, hint: str = "") -> Any:

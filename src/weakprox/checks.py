@@ -14,7 +14,8 @@ from weakprox.errors import WeakproxError
 from weakprox.linalg.arrays import Array, eps_of, gaussian, inner, norm, sqnorm
 from weakprox.linalg.lowrank import LowRank
 from weakprox.passes import SeparableForm
-from weakprox.penalties import L1, GroupL2, SignedL1, Smoothed
+from weakprox.penalties import L1, GroupL2, SignedL1
+from weakprox.penalties.base import Smoothed
 from weakprox.protocols import (
     Loss,
     Penalty,

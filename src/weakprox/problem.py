@@ -23,6 +23,7 @@ from weakprox.losses.empirical import Empirical
 from weakprox.losses.observed import Observed
 from weakprox.passes import SeparableForm, Step, Sums, ValueForm, passes_for
 from weakprox.penalties import Zero
+from weakprox.penalties.base import Smoothed
 from weakprox.penalties.fixed import without_constraints
 from weakprox.protocols import Batch, Loss, Penalty, SpectralTerm
 from weakprox.resources.memory import budget
@@ -98,7 +99,7 @@ class Problem:
         if self.of_loss.infimum is not None and self.of_penalty.infimum is not None:
             self.infimum = float(self.of_loss.infimum + self.of_penalty.infimum)
         # observations, if f is a loss of some entries of X and h a function of its values
-        offered, free = self.of_loss.observed, isinstance(self.penalty, Zero)
+        offered, free = self.of_loss.observed, self.of_penalty.parts == ()
         self.penalised: bool = not free
         values = self.of_spectral.form
         self.observed: Observed | None = None
@@ -202,7 +203,7 @@ class Problem:
     def _repr_html_(self) -> str:
         """A table of the terms for notebooks."""
         m, d = self.shape
-        penalty = "none" if isinstance(self.penalty, Zero) else repr(self.penalty)
+        penalty = "none" if self.of_penalty.parts == () else repr(self.penalty)
         rows = [("G, the loss", repr(self.loss)), ("R, the penalty", penalty)]
         rows.append(("h, the spectral term", repr(self.spectral)))
         note = "wp.minimize(problem) solves it; wp.plan(problem) shows the memory beforehand."
@@ -237,6 +238,14 @@ class Problem:
             return self
         terms: list[Any] = [self.loss, self.penalty, self.spectral]
         return Problem(*(term.in_unit(unit) for term in terms))
+
+    def smoothed(self, mu: float) -> Smoothed:
+        """Return the Beck-Teboulle smoothing of the penalty on matrices of this shape.
+
+        Its `smoothness`, `bias`, `value(X)` and `grad(X)` are those of R_mu, with
+        R - bias <= R_mu <= R. It is a dual point: a solver's `dual` may return it.
+        """
+        return Smoothed.of(self.penalty, mu, self.shape)
 
     def radius(self, value: float) -> float:
         """Bound on the nuclear norm of every minimiser, given a value that f attains.

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, replace
-from typing import Any, Literal, Protocol, TypeAlias, TypeVar
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal, Protocol, TypeAlias, TypeVar, runtime_checkable
 
 import numpy as np
 
@@ -22,6 +22,29 @@ Batch: TypeAlias = Any  # samples of a loss, opaque to everything but the loss t
 Dual: TypeAlias = Any  # a dual point y of a penalty: an array, or a tuple of arrays for a sum
 Geometry = Literal["paper", "euclidean"]
 LossProx: TypeAlias = Callable[[Array, float], Array]  # (A, weight) to a proximal point of G
+
+
+@dataclass(frozen=True)
+class Stated:
+    """A term as proofs state it: a kind that the verifier knows, its numbers and its data.
+
+    docs/extend.md lists the kinds. `data()` returns arrays by name.
+    """
+
+    kind: str
+    numbers: dict[str, Any] = field(default_factory=dict)
+    data: Callable[[], dict[str, Any]] = dict
+
+
+@dataclass(frozen=True)
+class StatedLoss(Stated):
+    """A loss as proofs state it, and how its dual points are computed."""
+
+    entry: Any = None  # the loss of one entry, if it is a sum of them
+    # `dual(X)`: the dual point of X on the entries or outcomes, if proofs use conjugates
+    dual: Callable[[Array | LowRank], Any] | None = None
+    # `intercepts(X)`: the best mean, and intercepts of rows and columns, if it has any
+    intercepts: Callable[[LowRank], tuple[float, Array, Array]] | None = None
 
 
 @dataclass(frozen=True)
@@ -65,6 +88,7 @@ class LossCapabilities:
     pending: Callable[[], tuple[int, int]] | None = None  # bytes to keep, and while reading
     pilot_samples: Callable[[], int] | None = None  # drawn to estimate constants
     stream: Any = None  # source of samples with a position: `tell()` and `seek(position)`
+    stated: Callable[[], StatedLoss] | None = None  # for proofs, of this very class
 
 
 @dataclass(frozen=True)
@@ -77,7 +101,11 @@ class PenaltyCapabilities:
     pieces: Callable[[Array], Any] | None = None  # `pieces(X)`: values of few affine pieces
     infimum: float | None = None  # lower bound on R
     in_unit: Callable[[float], Any] | None = None  # as for losses
+    in_float64: Callable[[], Any] | None = None  # as for losses; it may return itself
     size: Callable[[], float] | None = None  # of the largest slope
+    # R is the sum of these, its dual points are tuples of theirs; empty for R = 0
+    parts: tuple[Any, ...] | None = None
+    stated: Stated | None = None  # for proofs
 
 
 @dataclass(frozen=True)
@@ -95,7 +123,10 @@ class SpectralCapabilities:
     conjugate_within: Callable[[Array, float, np.random.Generator], float] | None = None
     rough_conjugate: Callable[[Array, Array, float], float] | None = None
     has_conjugate: bool = True  # whether `conjugate` can be finite
+    value_of: Callable[[Array], float] | None = None  # h of an array, if not from its factors
     in_unit: Callable[[float], Any] | None = None  # as for losses
+    in_float64: Callable[[], Any] | None = None  # as for losses; it may return itself
+    stated: Stated | None = None  # for proofs
 
     @property
     def tau(self) -> float | None:
@@ -104,26 +135,40 @@ class SpectralCapabilities:
 
 
 def loss_capabilities(loss: Any) -> LossCapabilities:
-    """Capabilities that a loss declares; empty if none."""
-    return _declared(loss, LossCapabilities)
+    """Capabilities that a loss declares; empty if none.
+
+    The statement for proofs is the class's own: a subclass may compute another loss.
+    """
+    found = _declared(loss, LossCapabilities)
+    return found if declares(loss) else replace(found, stated=None)
 
 
 def penalty_capabilities(penalty: Any) -> PenaltyCapabilities:
     """Capabilities that a penalty declares; empty if none.
 
-    A form is the class's own: a subclass that inherits it may compute another penalty.
+    Those that say which function it is are the class's own: a subclass that inherits them may
+    compute another penalty.
     """
     found = _declared(penalty, PenaltyCapabilities)
-    return found if "capabilities" in vars(type(penalty)) else replace(found, form=None)
+    if declares(penalty):
+        return found
+    return replace(found, form=None, parts=None, in_float64=None, stated=None)
 
 
 def spectral_capabilities(spectral: Any) -> SpectralCapabilities:
     """Capabilities that a spectral term declares; empty if none.
 
-    A form is the class's own, as that of a penalty: proofs rely on it.
+    Those that say which function it is are the class's own, as of a penalty.
     """
     found = _declared(spectral, SpectralCapabilities)
-    return found if "capabilities" in vars(type(spectral)) else replace(found, form=None)
+    return (
+        found if declares(spectral) else replace(found, form=None, in_float64=None, stated=None)
+    )
+
+
+def declares(term: Any) -> bool:
+    """Whether the class itself declares capabilities: a subclass may override methods."""
+    return "capabilities" in vars(type(term))
 
 
 Declared = TypeVar("Declared", LossCapabilities, PenaltyCapabilities, SpectralCapabilities)
@@ -249,6 +294,14 @@ class DualPoint(Protocol):
 
     def target(self, X: Array, G: Array, weight: float) -> float:
         """Overwrite G by X - (G + curvature X + K'y)/weight and return phi(y)."""
+
+
+@runtime_checkable
+class DualPair(DualPoint, Protocol):
+    """A dual point with a point of its own, at which G is linearised for the bound."""
+
+    @property
+    def at(self) -> LowRank | Array | None: ...
 
 
 @dataclass(frozen=True)

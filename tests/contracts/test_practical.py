@@ -32,7 +32,8 @@ import weakprox as wp
 from weakprox.experiments.instances import instance
 from weakprox.losses import Custom, Denoising, Sensing
 from weakprox.metering import Budget, Meter, MeteredLoss
-from weakprox.penalties import L1, ElasticNet, MaxAffine, Smoothed, Sum
+from weakprox.penalties import L1, ElasticNet, MaxAffine, Sum
+from weakprox.penalties.base import Smoothed
 from weakprox.result import COLUMNS
 from weakprox.solvers.paper.adaptive_svrgcg import Epoch, Line, Rank
 from weakprox.spectral import Exact, NuclearBall, NuclearNorm, TracePSD

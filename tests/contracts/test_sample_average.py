@@ -33,7 +33,7 @@ from weakprox.penalties import L1, ElasticNet
 from weakprox.result import COLUMNS
 from weakprox.solvers import DavisYin, sample_average
 from weakprox.solvers.base import Tools
-from weakprox.solvers.sample_average import Plan, SampleAverage, Watch
+from weakprox.solvers.sample_average import SampleAverage, Sampling, Watch
 from weakprox.spectral import NuclearBall, NuclearNorm, TracePSD
 
 EPS = 0.5
@@ -522,7 +522,7 @@ def tools_for(problem, **limits):
 def test_the_engine_is_asked_for_what_the_sampling_error_leaves():
     problem = wp.Problem(denoising_sampler(NUMPY), None, NuclearBall(2.0))
     for alpha, retries in ((2.0, 0), (2.0, 1), (0.0, 0)):
-        plan = Plan(1.0, alpha, 0.95, 0.01, diameter=0.15)
+        plan = Sampling(1.0, alpha, 0.95, 0.01, diameter=0.15)
         memory = SimpleNamespace(parameters=plan, error=0.36, retries=retries)
         watch = Watch(problem, problem, DavisYin(), memory, tools_for(problem))
         assert watch.paid == pytest.approx(0.09)

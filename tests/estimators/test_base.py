@@ -343,3 +343,29 @@ def test_columns_of_arrow_tables_have_names():
     model = MatrixCompletion(lam=1.0).fit(frame, row="u", col="v", value="r")
     swapped = pyarrow.table({"v": [3, 4], "u": [1, 2]})
     np.testing.assert_array_equal(model.predict(swapped), model.predict([1, 2], [3, 4]))
+
+
+@pytest.mark.parametrize(
+    ("model", "folds"),
+    [
+        (SparseLowRank(random_state=0), 3),
+        (RobustPCA("cv", random_state=0), 2),
+        (LinkPredictor(random_state=0), 2),
+        (SparseLowRankImputer(blend=False, random_state=0), 12),
+        (SparseLowRankImputer(blend=False, random_state=0), 2),
+    ],
+    ids=lambda x: type(x).__name__ if not isinstance(x, int) else str(x),
+)
+def test_cv_sets_the_number_of_folds(model, folds):
+    rng = np.random.default_rng(0)
+    X = np.outer(rng.standard_normal(30), rng.standard_normal(24)) + 0.3
+    X += 0.1 * rng.standard_normal(X.shape)
+    if isinstance(model, LinkPredictor):
+        X = (X > 0.5).astype(float)
+    found = model.set_params(cv=folds).fit(X).cv_results_
+    assert {name for name in found if name.startswith("split")} == {
+        f"split{k}_test_score" for k in range(folds)
+    }
+    for wrong in (1, 2.5, "most"):
+        with pytest.raises(InputError, match="cv"):
+            model.set_params(cv=wrong).fit(X)

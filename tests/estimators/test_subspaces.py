@@ -20,14 +20,14 @@ from weakprox.checks import check_gradient
 from weakprox.estimators import subspaces
 from weakprox.estimators._affinities import Coefficients, Neighbors, Ranked
 from weakprox.estimators._stability import (
-    Stability,
-    _clusterings,
+    Embedded,
     assigned,
     clustered,
     eigengap,
     eigenpairs,
     normalized_cut,
     rand_index,
+    stability,
 )
 from weakprox.estimators.subspaces import (
     Prepared,
@@ -342,7 +342,7 @@ def test_numbers_of_clusters_share_few_graphs(monkeypatch):
         kept.clear()
         graph = Coefficients.of(C, 8.0, n_neighbors)
         assert all(k <= graph.kept(160, 2) for k in wanted)
-        _clusterings(graph, np.arange(160), range(2, 21))
+        Embedded.of(graph, range(2, 21), np.arange(160))
         assert len(kept) == len(set(kept))
         assert set(kept) == wanted
 
@@ -505,7 +505,18 @@ def test_making_the_loss_computes_no_values(monkeypatch):
 
 def test_no_graph_is_decomposed_after_the_deadline():
     """The missing graph would be an error."""
-    assert Stability.of(None, 60, [2, 3], 0, Deadline.after(0.0)) is None
+    assert stability(None, 60, [2, 3], 0, Deadline.after(0.0)) is None
+
+
+def test_the_numbers_of_clusters_compared_are_a_table():
+    A, _ = union(3, 2, 15, 20, 0.05, seed=1)
+    model = SubspaceClustering(random_state=0).fit(A)
+    found = model.cv_results_
+    best = int(np.argmax(found["mean_test_score"]))
+    assert found["param_n_clusters"][best] == model.n_clusters_ == 3
+    assert found["rank_test_score"][best] == 1
+    assert "split1_test_score" in found
+    assert SubspaceClustering(1, random_state=0).fit(A).cv_results_ == {}
 
 
 @pytest.mark.parametrize(("count", "columns", "spread"), [(2, 4, 1.0), (5, 8, 1.5)])

@@ -10,7 +10,7 @@ from registry import NUMPY, denoising_sampler, numbers
 
 import weakprox as wp
 from weakprox.certificates.split import lower_bound
-from weakprox.penalties import Smoothed
+from weakprox.penalties.base import Smoothed
 from weakprox.solvers import FISTA, HCGM, SCG, SCGS, SHCGM, STORC, SVRF, ProjectedSubgradient
 
 M = numbers(7, 5)

@@ -107,7 +107,7 @@ def state(**changes):
     X = 0 * M
     start = davis_yin.Memory(
         X=X, V=None, h=0.0, z=X, gamma=1.0, history=davis_yin.History(), epoch=0, done=0,
-        rank=8, basis=None, parameters=davis_yin.Plan(1e-6, 1.0, 1.0),
+        rank=8, basis=None, parameters=davis_yin.GapParameters(1e-6, 1.0, 1.0),
     )  # fmt: skip
     return replace(start, **changes)
 

@@ -21,7 +21,7 @@ from reference._cases import (
 import weakprox as wp
 from weakprox.certificates.split import lower_bound
 from weakprox.experiments.ablation import Arm
-from weakprox.penalties import Smoothed
+from weakprox.penalties.base import Smoothed
 from weakprox.solvers import FISTA, HCGM, SCG, SCGS, SHCGM, STORC, SVRF, ProjectedSubgradient
 
 SMALL = 1e-5  # relative accuracy granted to CVXPY

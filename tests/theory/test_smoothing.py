@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from weakprox.penalties import L1, ElasticNet, GroupL2, MaxAffine, SignedL1, Smoothed, Zero
+from weakprox.penalties import L1, ElasticNet, GroupL2, MaxAffine, SignedL1, Zero
+from weakprox.penalties.base import Smoothed
 
 SHAPE = (3, 5)
 UNIT = np.eye(15).reshape(15, 3, 5)

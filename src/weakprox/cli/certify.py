@@ -19,7 +19,7 @@ from weakprox.cli.options import unset
 from weakprox.cli.reading import AS_FOUND, Reading, layout_options
 from weakprox.errors import InputError
 from weakprox.linalg.arrays import Array, largest, norm
-from weakprox.penalties import Smoothed
+from weakprox.penalties.base import Smoothed
 from weakprox.problem import Problem
 from weakprox.result import Certificate, Status
 from weakprox.storage import FileError, read_matrix

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from copy import copy
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -138,6 +139,16 @@ def merged(parts: list[Part | None]) -> Part | None:
     return whole
 
 
+class Column(NamedTuple):
+    """An array of all chunks of measurements, one after the other."""
+
+    name: str
+    shape: tuple[int, ...]
+    dtype: np.dtype[Any]
+    slices: list[slice]
+    parts: list[Task]
+
+
 class Measured:
     """n linear functionals of X in chunks; X is sent to the workers, sums are returned.
 
@@ -211,6 +222,15 @@ class Measured:
     def gram(self) -> Any:
         """Sum of vec(A_i) vec(A_i)' in float64."""
         return fetch([tree(added, each(_gram, self._parts))], self._parts)[0]
+
+    def stated(self) -> tuple[dict[str, Any], dict[str, Any]]:
+        """The arrays of all chunks, by name, as `losses.measurements` has them."""
+        first = vars(fetch([self._parts[0]], self._parts)[0])
+        slices = [slice(*ends) for ends in pairwise([*self._starts, self.count])]
+        return {}, {
+            name: Column(name, (self.count, *array.shape[1:]), array.dtype, slices, self._parts)
+            for name, array in first.items()
+        }
 
     def _asked(self, method: str, *columns: Any) -> list[Any]:
         return fetch(self._calls(method, self._parts, *columns), self._parts)

@@ -19,7 +19,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from weakprox._minimize import minimize
-from weakprox.arguments import integer, is_integer
+from weakprox.arguments import integer, is_integer, or_auto
 from weakprox.errors import InputError, ProofError
 from weakprox.passes.compiling import limited
 from weakprox.problem import Problem
@@ -52,6 +52,10 @@ DOCUMENTED = {
         Seed of all random choices. None draws new random numbers in every fit.
     verbose : bool
         Whether to show progress.""",
+    "{cv, times hidden}": """cv : int or "auto"
+        How many times the search hides observations and predicts them: a tenth each time,
+        or less if they are hidden more than ten times. "auto" hides about a thousand or two
+        in all, in at most four turns.""",
     "{cv, one_standard_error}": """cv : int, float or "auto"
         Number of folds of the search, or the share of the observations that is held out
         once. "auto" uses five folds, or one tenth from 20,000 observations on.
@@ -234,6 +238,11 @@ def drawn_seed(state: Any) -> int:
     except ValueError:
         wanted = "None, an integer >= 0, a RandomState or a Generator"
         raise InputError("random_state", repr(state), wanted) from None
+
+
+def times_hidden(cv: Any) -> int | None:
+    """How many times a search hides observations, at least 2; None for "auto"."""
+    return or_auto("cv", cv, lambda name, given: integer(name, given, least=2))
 
 
 def at_most(cv: Any, most: int) -> Any:

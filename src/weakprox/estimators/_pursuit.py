@@ -71,7 +71,8 @@ def limit_certificate(
 def _sums(cells: Cells, L: LowRank) -> tuple[float, float, float]:
     """Sums of |m - l|, of q m and of |q m| over the cells, q being the dual point at L."""
     left, right = L.U * L.s, L.Vt
-    k = getattr(cells.loss, "k", math.inf)
+    k = cells.threshold
+    assert k is not None
     found = []
     for rows in row_blocks(cells.M):
         y, seen = cells.read(rows)

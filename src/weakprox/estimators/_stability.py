@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from functools import partial
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.linalg import qr
@@ -15,7 +16,7 @@ from threadpoolctl import threadpool_limits
 from weakprox.estimators._affinities import Graph
 from weakprox.linalg import decompositions, sparse_eigh
 from weakprox.selection.noise import Values
-from weakprox.selection.search import Deadline
+from weakprox.selection.search import Deadline, Search, near
 
 CONNECTED = 1e-9  # added to the affinities of small graphs, so that they are connected
 SMALL = 1e-3  # eigenvalues of a Laplacian, and cuts, that count as zero
@@ -113,75 +114,70 @@ def measurable(size: int, count: int | None) -> bool:
     return size >= FEWEST_SAMPLES and count != 1 and (count or 0) < int(SHARE * size)
 
 
-def _clusterings(
-    graph: Graph, members: Any, counts: Sequence[int]
-) -> tuple[list[Any], list[float]]:
-    """Labels of some samples for each number of clusters, and the gap after it."""
-    size = len(members)
-    kept = [graph.kept(size, count) for count in counts]
-    if len(set(kept)) > 1:
-        kept = [max((step for step in STEPS if step <= k), default=k) for k in kept]
-    found = {
-        k: eigenpairs(graph.affinity(members, k), min(max(counts) + 1, size)) for k in set(kept)
-    }
-    labels, gaps = [], []
-    for k, count in zip(kept, counts, strict=True):
-        values, V = found[k]
-        labels.append(assigned(V[:, :count]))
-        gaps.append(float(growth(values)[count - 1]))
-    return labels, gaps
+class Clusters(NamedTuple):
+    """A number of clusters."""
+
+    n_clusters: int
 
 
 @dataclass(frozen=True)
-class Stability:
-    """The numbers of clusters of a graph, the stability of each, and the gap after it.
+class Embedded:
+    """Some samples of a graph, embedded for each number of clusters."""
 
-    `agreement` has a row for each subsample and a column for each number.
-    """
-
-    counts: Sequence[int]
-    agreement: Values
-    gaps: Values
+    members: Any
+    kept: dict[int, int]  # affinities per sample, of each number of clusters
+    pairs: dict[int, tuple[Values, Values]]  # eigenvalues and vectors, by affinities kept
 
     @classmethod
-    def of(
-        cls, graph: Graph, size: int, counts: Sequence[int], seed: int, deadline: Deadline
-    ) -> Stability | None:
-        """Agreement of clusterings of subsamples with that of all `size` samples.
+    def of(cls, graph: Graph, counts: Sequence[int], members: Any) -> Embedded:
+        """The embedding of these samples, one for each number of affinities."""
+        size = len(members)
+        kept = {count: graph.kept(size, count) for count in counts}
+        if len(set(kept.values())) > 1:
+            kept = {n: max((s for s in STEPS if s <= k), default=k) for n, k in kept.items()}
+        most = min(max(counts) + 1, size)
+        found = {k: eigenpairs(graph.affinity(members, k), most) for k in set(kept.values())}
+        return cls(members, kept, found)
 
-        The agreement is the adjusted Rand index: 1 for equal clusterings, 0 for unrelated
-        ones. None if there is no time.
-        """
-        if deadline.passed:
-            return None
-        rng = np.random.default_rng([seed, 1])
-        every, gaps = _clusterings(graph, np.arange(size), counts)
-        found: list[list[float]] = []
-        known = cls(counts, np.empty((0, len(counts))), np.asarray(gaps))
-        while len(found) < REPEATS or (len(found) < MOST_REPEATS and not known.settled):
-            if deadline.passed:
-                return None
-            part = np.sort(rng.permutation(size)[: int(SHARE * size)])
-            some, _ = _clusterings(graph, part, counts)
-            pairs = zip(every, some, strict=True)
-            found.append([rand_index(whole[part], few) for whole, few in pairs])
-            known = cls(counts, np.asarray(found), known.gaps)
-        return known
+    def labels(self, count: int) -> Any:
+        """The labels of so many clusters."""
+        return assigned(self.pairs[self.kept[count]][1][:, :count])
 
-    @property
-    def scores(self) -> Values:
-        """Agreement of each subsample, gap and logarithm of each number, weighted."""
-        return self.agreement + GAP * self.gaps + MORE * np.log(self.counts)
+    def gap(self, count: int) -> float:
+        """The growth of eigenvalues after this number."""
+        return float(growth(self.pairs[self.kept[count]][0])[count - 1])
 
-    @property
-    def settled(self) -> bool:
-        """Return True if one number exceeds all others by more than two standard errors."""
-        behind = self.scores[:, [np.argmax(self.scores.mean(axis=0))]] - self.scores
-        error = behind.std(axis=0, ddof=1) / np.sqrt(len(behind))
-        return int(np.sum(behind.mean(axis=0) <= 2.0 * error)) == 1  # itself
 
-    @property
-    def best(self) -> tuple[int, float]:
-        """The number of clusters that is stable, large and followed by a gap; its agreement."""
-        at = int(np.argmax(self.scores.mean(axis=0)))
-        return self.counts[at], float(self.agreement[:, at].mean())
+def stability(
+    graph: Graph, size: int, counts: Sequence[int], seed: int, deadline: Deadline
+) -> Search[Clusters] | None:
+    """Compare numbers of clusters by subsamples, the folds of a search.
+
+    The score is the agreement of the clusters of a subsample with those of all `size` samples,
+    plus weighted terms for the gap after the number and for its logarithm; the second loss
+    is minus the agreement alone. That is the adjusted Rand index: 1 for equal clusterings, 0
+    for unrelated ones. None if there is no time.
+    """
+    if deadline.passed:
+        return None
+    whole = Embedded.of(graph, counts, np.arange(size))
+    bonus = {n: GAP * whole.gap(n) + MORE * float(np.log(n)) for n in counts}
+    labels = {n: whole.labels(n) for n in counts}
+
+    def trial(part: Embedded, candidate: Clusters, start: Any) -> tuple[Any, None]:
+        n = candidate.n_clusters
+        agreement = rand_index(labels[n][part.members], part.labels(n))
+        return (-agreement - bonus[n], -agreement), None
+
+    rng = np.random.default_rng([seed, 1])
+    parts = [np.sort(rng.permutation(size)[: int(SHARE * size)]) for _ in range(MOST_REPEATS)]
+    prepare = partial(Embedded.of, graph, counts)
+    search: Search[Clusters] = Search(parts, trial, prepare=prepare, deadline=deadline)
+    search.grid([Clusters(n) for n in counts], settled)
+    tried = len(search.losses) == len(counts) and len(search.scores().losses) >= REPEATS
+    return search if tried else None
+
+
+def settled(losses: Values) -> bool:
+    """Whether subsamples are many, and one number is better by two standard errors."""
+    return len(losses) >= REPEATS and int(np.sum(near(losses, 2.0))) == 1

@@ -164,6 +164,7 @@ class _Denoiser(OneToOneFeatureMixin, TransformerMixin, Certified, ABC):
             seed=self._seed,
             deadline=self._search_end,
             progress=bool(self.verbose),
+            folds=integer("cv", self.cv, least=2),
         )
         self.noise_ = self._noise(data)
         found = self._choose(data, samples)
@@ -280,7 +281,7 @@ class SparseLowRank(_Denoiser):
     where M is the noisy matrix or the mean of several, and multiplies the answer by a factor
     that undoes the shrinkage.
 
-    "auto" splits M into five independent copies (data thinning, which needs the noise level
+    "auto" splits M into `cv` independent copies (data thinning, which needs the noise level
     unless M holds counts), fits pairs of lam and tau to all but one of them, and compares the
     answers with that one. It begins with lam = 0 and tries larger weights as long as the error
     on the copies falls. The simplest model within one standard error of the best is chosen; the
@@ -316,6 +317,8 @@ class SparseLowRank(_Denoiser):
         Whether three or more copies are multiples of one matrix with different scales, such as
         exposures. The scales are then estimated, and copies with a larger scale and less noise
         have more weight. Otherwise a warning is issued if scales differ.
+    cv : int
+        Number of copies that M is split into, each of which is left out once.
     {tol, max_seconds, random_state, verbose}
 
     Attributes
@@ -371,6 +374,8 @@ class SparseLowRank(_Denoiser):
 
     lam: float | str = "auto"
     tau: float | str = "auto"
+    _: KW_ONLY
+    cv: int = 5
 
     @property
     def _searches(self) -> bool:  # type: ignore[override]
@@ -453,7 +458,7 @@ class SparseLowRankCV(_Denoiser):
     n_jobs: int | None = None
 
     def _choose(self, data: NoisyMatrix, samples: Any) -> Choice:
-        cv = integer("cv", self.cv, least=2)
+        cv = data.folds
         flag("one_standard_error", self.one_standard_error)
         several = samples is not None and len(samples) > 1
         copies = folded(samples, cv, data.seed) if several else data.copies(self.noise_, cv)

@@ -14,7 +14,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from weakprox.arguments import flag, is_auto, nonnegative, one_of, or_auto, positive
 from weakprox.errors import InputError
-from weakprox.estimators._base import Certified
+from weakprox.estimators._base import Certified, times_hidden
 from weakprox.estimators._gaussian_columns import Filled, GaussianColumns, some_rows
 from weakprox.estimators._nearest_rows import NearestRows
 from weakprox.estimators._row_space import RowSpace
@@ -192,12 +192,16 @@ class HiddenEntries:
         self.table = self.standard.apply(self.left[self.sample])
 
     @classmethod
-    def several(cls, X: Vector, seed: int) -> list[HiddenEntries]:
-        """Disjoint random tenths of the observed entries; several if the table is small."""
+    def several(cls, X: Vector, seed: int, times: int | None = None) -> list[HiddenEntries]:
+        """Disjoint random tenths of the observed entries: several of a small table.
+
+        Their number is `times`, if given; they are smaller if there are more than ten.
+        """
         rows, cols = np.nonzero(~np.isnan(X))
         order = stream(seed, 1).permutation(rows.size)
         size = round(HIDDEN * rows.size)
-        count = min(ROUNDS, -(-ENOUGH // size))
+        count = min(ROUNDS, -(-ENOUGH // size)) if times is None else min(times, rows.size)
+        size = min(size, rows.size // count)
         cuts = [order[k * size : (k + 1) * size] for k in range(count)]
         return [cls(X, (rows[cut], cols[cut]), seed) for cut in cuts]
 
@@ -270,6 +274,7 @@ class SparseLowRankImputer(OneToOneFeatureMixin, TransformerMixin, Certified):
         more than 1000 columns.
     missing_values : float
         The value that marks a missing entry, NaN by default.
+    {cv, times hidden}
     {tol, max_seconds, random_state, verbose}
 
     Attributes
@@ -343,6 +348,7 @@ class SparseLowRankImputer(OneToOneFeatureMixin, TransformerMixin, Certified):
     scaling: Literal["auto", "none", "center", "standard"] = "auto"
     blend: bool = True
     missing_values: float = np.nan
+    cv: int | Literal["auto"] = "auto"
     tol: float = 1e-3
 
     def __sklearn_tags__(self) -> Any:
@@ -364,6 +370,7 @@ class SparseLowRankImputer(OneToOneFeatureMixin, TransformerMixin, Certified):
         one_of("scaling", self.scaling, ("auto", *SCALINGS))
         or_auto("ridge", self.ridge, positive)
         flag("blend", self.blend)
+        times_hidden(self.cv)
         X = self._read(X, reset=True)[1]
         if np.isnan(X).all():
             raise InputError("X", "no observed entry", "at least one")
@@ -428,7 +435,7 @@ class SparseLowRankImputer(OneToOneFeatureMixin, TransformerMixin, Certified):
             found = self._rough(data.loss, lam_, spectral, start)
             return hidden.errors(data, found.dense()), found
 
-        rounds = HiddenEntries.several(X, self._seed)
+        rounds = HiddenEntries.several(X, self._seed, times_hidden(self.cv))
         search: Search[Candidate] = self._search(rounds, trial)
         paths: list[Candidate] = []
 

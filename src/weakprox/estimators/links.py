@@ -17,7 +17,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from weakprox.arguments import bound, integer, nonnegative, or_auto, positive
 from weakprox.errors import InputError
 from weakprox.estimators import _graphs as graphs
-from weakprox.estimators._base import Certified
+from weakprox.estimators._base import Certified, times_hidden
 from weakprox.estimators._events import Events
 from weakprox.estimators._graphs import Graph, Vector
 from weakprox.linalg.lowrank import LowRank
@@ -238,15 +238,19 @@ class Round(NamedTuple):
         return values[: self.hidden], values[self.hidden :]
 
 
-def rounds(graph: Graph, seed: int) -> list[Round]:
-    """Edges hidden at random, several times; none if there are too few."""
+def rounds(graph: Graph, seed: int, times: int | None = None) -> list[Round]:
+    """Edges hidden at random, so many times or as many as needed; none if there are too few."""
     rng = stream(seed, 1)
     if min(graph.count, graph.pairs - graph.count) < FEWEST:
         return []
     edges = rows, cols, _ = graph.edges()
     size, order = round(hidden_share(graph) * rows.size), rng.permutation(rows.size)
     found = []
-    for k in range(min(ROUNDS, max(1, round(HIDDEN / size)))):
+    if times is None:
+        times = min(ROUNDS, max(1, round(HIDDEN / size)))
+    times = min(times, rows.size)
+    size = min(size, rows.size // times)
+    for k in range(times):
         hidden = order[k * size : (k + 1) * size]
         ends = np.stack([rows[hidden], cols[hidden]], axis=1)
         left, others = graph.without(hidden, edges), graph.some_non_edges(NON_EDGES, rng)
@@ -464,6 +468,7 @@ class LinkPredictor(Certified):
         1/2, ..., 1/32 times the span of the earlier nine tenths of the events, until two in
         succession are no better. It chooses the half-life with which these events rank the new
         pairs of the last tenth best, if that is clearly better than no decay.
+    {cv, times hidden}
     {tol, max_seconds, random_state, verbose}
 
     Attributes
@@ -533,6 +538,7 @@ class LinkPredictor(Certified):
     smoothing: float = 0.25
     kind: Literal["auto", "undirected", "directed", "bipartite"] = "auto"
     half_life: float | Literal["auto"] | None = "auto"
+    cv: int | Literal["auto"] = "auto"
     tol: float = 1e-3
     _accepts = ("sparse", "positive_only")
 
@@ -555,6 +561,7 @@ class LinkPredictor(Certified):
         """
         lam, tau = or_auto("lam", self.lam, nonnegative), or_auto("tau", self.tau, bound)
         half_life = or_auto("half_life", self.half_life, bound)
+        times_hidden(self.cv)
         smoothing = positive("smoothing", self.smoothing)
         prepare = partial(Decomposed, smoothing=smoothing, lam=lam, tau=tau, seed=self._seed)
         kind: str = self.kind
@@ -648,7 +655,7 @@ class LinkPredictor(Certified):
         nuclear weight is better, since lam shrinks too.
         """
         zeroed = 0.5 if lam is None else None
-        hiding = rounds(graph, self._seed) if parts is None else parts
+        hiding = rounds(graph, self._seed, times_hidden(self.cv)) if parts is None else parts
         held = [(part, prepare(part.graph)) for part in hiding]
         if not held:
             small = math.prod(graph.A.shape) <= DENSE

@@ -44,7 +44,7 @@ STEADY = 0.9  # ratio to the last estimate from which the next one is accepted
 LEAST, GRID = 0.01, 1.0 / math.sqrt(12.0)
 FEW = 0.05  # share of distinct values up to which the data count as lying on a grid
 MULTIPLES = tuple(2.0 ** (0.5 * j) for j in range(4, -5, -1))  # multiples of the automatic lam
-FOLDS, HIDDEN = 3, 0.1  # sets of cells that are hidden, and their share
+SEARCH, HIDDEN = 3, 0.1  # name of a random stream, and the share of cells that is hidden
 PATIENCE = 2  # weights without a gain after which the search ends
 SHARES = (0.0, 0.25, 0.5, 0.75, 1.0)  # of the refit, that are compared on hidden cells
 PASSES, SETTLED = 60, 1e-4  # steps of a refit at most, and the relative change at which it ends
@@ -76,7 +76,7 @@ class RobustPCA(OneToOneFeatureMixin, TransformerMixin, Certified):
     lam : float, "auto" or "cv"
         Weight of the nuclear norm. "auto" is :math:`\sigma (\sqrt{m} + \sqrt{d})`, about the
         largest singular value of noise with the standard deviation :math:`\sigma`. "cv" tries
-        multiples of that, k being unchanged: it hides a tenth of the observed entries three
+        multiples of that, k being unchanged: it hides a tenth of the observed entries `cv`
         times, and takes the largest weight whose mean absolute error on them, cut off at
         :math:`3.5\,\sigma`, is within one standard error of the smallest. Missing entries
         reduce m and d by their share. "cv" shrinks less than "auto" and is nearer to the
@@ -100,10 +100,12 @@ class RobustPCA(OneToOneFeatureMixin, TransformerMixin, Certified):
     debias : {False, "auto"}
         Whether to undo the shrinkage of L. "auto" compares mixtures of L and its refit: the
         singular vectors of L with the values that fit the data best, in the same Huber loss.
-        The mixture with the least error on cells that are hidden three times, as with "cv", is
+        The mixture with the least error on cells that are hidden `cv` times, as with "cv", is
         used if it gains more than half a standard error; with lam="cv", for every weight
         that is tried. Nothing is refitted if the noise is 0. The certificate is that of L
         without a refit.
+    cv : int
+        With ``lam="cv"``: how many times a tenth of the cells is hidden.
     {tol, max_seconds, random_state, verbose}
 
     Attributes
@@ -173,6 +175,7 @@ class RobustPCA(OneToOneFeatureMixin, TransformerMixin, Certified):
     column_weights: Any = None
     rank: int | None = None
     debias: Refit = False
+    cv: int = 3
     tol: float = 1e-4
     _accepts = ("allow_nan",)
 
@@ -191,6 +194,7 @@ class RobustPCA(OneToOneFeatureMixin, TransformerMixin, Certified):
         y : ignored
         """
         searched = isinstance(self.lam, str) and self.lam == "cv"
+        integer("cv", self.cv, 2)
         lam = None if searched else or_auto("lam", self.lam, positive)
         ratio = or_auto("ratio", self.ratio, positive)
         noise = or_auto("noise", self.noise, nonnegative)
@@ -250,7 +254,7 @@ class RobustPCA(OneToOneFeatureMixin, TransformerMixin, Certified):
             settings: dict[str, Any] = {"tol": tol, "rank": fits.rank, "start": start}
             return problem, self._solve(problem, **settings)
 
-        rng = np.random.default_rng([self._seed, FOLDS])
+        rng = np.random.default_rng([self._seed, SEARCH])
         found = pursued(solve, fits.norm(), self.tol, fits.ratio, rng)
         self.result_, self.lam_, self._limit = found
         self.k_, self.noise_ = fits.ratio * self.lam_, 0.0
@@ -292,7 +296,7 @@ class RobustPCA(OneToOneFeatureMixin, TransformerMixin, Certified):
         ratio: float | None = None,
     ) -> Search[Candidate]:
         """A search by hidden cells, with a loss for every share of the refit."""
-        folds = [fits.data.hidden([self._seed, 1, fold]) for fold in range(FOLDS)]
+        folds = [fits.data.hidden([self._seed, 1, fold]) for fold in range(self.cv)]
 
         def trial(
             places: Any, candidate: Candidate, start: Any

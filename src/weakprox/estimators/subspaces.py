@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import warnings
-from dataclasses import KW_ONLY, dataclass, replace
+from dataclasses import KW_ONLY, dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -25,11 +25,11 @@ from weakprox.estimators._affinities import Coefficients, Graph, Neighbors
 from weakprox.estimators._base import Certified, check_size
 from weakprox.estimators._stability import (
     SMALL,
-    Stability,
     clustered,
     eigengap,
     measurable,
     normalized_cut,
+    stability,
 )
 from weakprox.linalg import decompositions
 from weakprox.linalg.arrays import sqnorm
@@ -164,6 +164,7 @@ class Candidate:
     count: int
     stability: float
     metric: str | None = None  # of neighbours
+    table: dict[str, Any] = field(default_factory=dict)  # of the numbers compared
 
 
 @dataclass(eq=False, repr=False)
@@ -266,6 +267,7 @@ class SubspaceClustering(ClusterMixin, Certified):
         The values used.
     noise_ : float
         Standard deviation of the noise in the entries of X, scaled as above.
+    {cv_results_}
     {result_, certificate_}
 
     Notes
@@ -329,7 +331,7 @@ class SubspaceClustering(ClusterMixin, Certified):
         found = self._chosen(np.asarray(X, dtype=float), data.Z, count, given=given)
         self.graph_ = "coefficients" if found.metric is None else "neighbors"
         self.metric_, self.n_clusters_ = found.metric, found.count
-        self.stability_ = found.stability
+        self.stability_, self.cv_results_ = found.stability, found.table
         self.n_neighbors_ = found.graph.kept(len(X), found.count)
         W = found.graph.affinity(np.arange(len(X)), self.n_neighbors_)
         self.affinity_matrix_ = W.toarray()
@@ -410,9 +412,11 @@ class SubspaceClustering(ClusterMixin, Certified):
         most, found = min(MOST_CLUSTERS, size - 1), None
         if measurable(size, count):
             counts = range(2, min(most, size // 3) + 1) if count is None else [count]
-            found = Stability.of(graph, size, counts, self._seed, self._deadline)
+            found = stability(graph, size, counts, self._seed, self._deadline)
         if found is not None:
-            return Candidate(graph, *found.best, metric)
+            best = found.scores().best()
+            table = found.scores().table()
+            return Candidate(graph, best.n_clusters, -found.mean(best, 1), metric, table)
         if count is None:
             W = graph.affinity(np.arange(size), graph.kept(size, 2))
             count = eigengap(W, range(2, most + 1)) if most >= 2 else size

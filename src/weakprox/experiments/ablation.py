@@ -24,7 +24,8 @@ from weakprox.experiments.instances import Matrix
 from weakprox.experiments.race import Watch, race
 from weakprox.linalg.arrays import Array
 from weakprox.losses import Denoising, Sensing
-from weakprox.penalties import ElasticNet, Smoothed
+from weakprox.penalties import ElasticNet
+from weakprox.penalties.base import Smoothed
 from weakprox.problem import Problem
 from weakprox.result import Status
 from weakprox.solvers import FISTA, SVRGCG

@@ -23,7 +23,8 @@ from weakprox.experiments.figures import COPIES
 from weakprox.experiments.instances import FiniteCopies, Matrix, NoisyCopies
 from weakprox.experiments.race import Watch, methods, race
 from weakprox.losses import Denoising
-from weakprox.penalties import L1, Smoothed
+from weakprox.penalties import L1
+from weakprox.penalties.base import Smoothed
 from weakprox.problem import Problem
 from weakprox.spectral import NuclearBall
 

@@ -26,12 +26,13 @@ from weakprox.linalg.arrays import (
     namespace,
     rough_inner,
     row_blocks,
+    to_numpy,
     total,
     wide,
     zeros,
 )
 from weakprox.linalg.lowrank import LowRank
-from weakprox.losses.entry_losses import EntryLoss, Huber, Squared
+from weakprox.losses.entry_losses import EntryLoss, Squared, threshold_of
 from weakprox.passes import compiling
 
 Product = Callable[[Array, Array], float]
@@ -83,7 +84,12 @@ class Cells:
     @property
     def residual(self) -> bool:
         """True if the loss depends on the residual m - x only, and is quadratic near zero."""
-        return isinstance(self.loss, (Squared, Huber))
+        return self.threshold is not None
+
+    @property
+    def threshold(self) -> float | None:
+        """The residual beyond which such a loss is linear; None for other losses."""
+        return threshold_of(self.loss)
 
     def squared(self) -> Cells:
         """The same cells with the squared loss."""
@@ -93,6 +99,11 @@ class Cells:
         """The cells of the transposed matrix."""
         weights = None if self.weights is None else self.weights.T
         return replace(self, M=self.M.T, weights=weights)
+
+    def observed(self) -> Any:
+        """Whether each cell counts: those that are NaN or have the weight 0 do not."""
+        seen = ~np.isnan(to_numpy(self.M))
+        return seen if self.weights is None else seen & (to_numpy(self.weights) > 0.0)
 
     def read(self, rows: slice) -> tuple[Array, Array | None]:
         """Observations and weights of a block of rows; missing cells have the weight 0."""
@@ -108,12 +119,12 @@ class Cells:
 
     def _slopes(self, y: Array, x: Array) -> tuple[Array, Array | None]:
         """Negative derivatives, and residuals if the value of the loss follows from them."""
-        if not self.residual:
+        k = self.threshold
+        if k is None:
             return -1.0 * self.loss.derivative(y, x), None
         r = y - x
-        if not isinstance(self.loss, Huber):
+        if k == math.inf:
             return r, r
-        k = self.loss.k
         return np.clip(r, -k, k) if is_numpy(r) else namespace(r).clip(r, -k, k), r
 
     def _visited(self, X: LowRank | Array, product: Product) -> Iterator[tuple[Any, ...]]:
@@ -139,7 +150,7 @@ class Cells:
         """
         kernels = self._kernels()
         if kernels is not None:
-            left, right, k = X.U * X.s, X.Vt, getattr(self.loss, "k", math.inf)
+            left, right, k = X.U * X.s, X.Vt, self.threshold
             Z, W, found = kernels.stepped(self.M, left, right, block, k, steep)
             return Z, W, Sums(*found.tolist())
         m, d = self.shape

@@ -15,6 +15,7 @@ from scipy.sparse import coo_array, issparse
 from weakprox.arguments import nonnegative, one_of
 from weakprox.display import counted
 from weakprox.distributed import as_dask_array, is_dask
+from weakprox.distributed.engine import fetch
 from weakprox.distributed.observations import sorted_on_workers
 from weakprox.distributed.terms import Entries
 from weakprox.errors import InputError, ShapeError
@@ -24,16 +25,17 @@ from weakprox.linalg.lowrank import LowRank
 from weakprox.losses import inputs
 from weakprox.losses.entry_losses import (
     EntryLoss,
-    Huber,
-    Squared,
     entry_loss,
     entry_prox,
+    is_squared,
+    rescaled,
+    threshold_of,
 )
 from weakprox.losses.long_files import IN_MEMORY, LongObservations, recoded
 from weakprox.losses.observed import Effects, Intercepts, Observed
 from weakprox.passes.blocks import BlockPattern, Vector
 from weakprox.passes.pattern import DENSE, Positions, masked, pattern
-from weakprox.protocols import LossCapabilities, LossProx
+from weakprox.protocols import LossCapabilities, LossProx, StatedLoss
 from weakprox.resources.memory import as_bytes, limited, room, shown_bytes
 
 INTERCEPTS: tuple[Intercepts, ...] = ("none", "rows", "columns", "both")
@@ -218,7 +220,7 @@ class Completion:
         self.term_smoothness = self._scale * self.smoothness
         if bend is not None:  # a term has one observation, an entry perhaps several
             self.term_smoothness = self._scale * bend * float(namespace(bends).max(bends))
-        full = isinstance(self.loss, Squared) and self.intercepts == "none"
+        full = is_squared(self.loss) and self.intercepts == "none"
         self.strong_convexity = smallest if full else 0.0
         self._observed = replace(data, smoothness=None if bend is None else self.smoothness)
         self.reference = _broadcast(self.shape, self._values)
@@ -234,12 +236,60 @@ class Completion:
             smoothness_at=self.smoothness_at if self.loss.smoothness is None else None,
             tangent=None if self.intercepts == "none" else self.tangent,
             in_float64=self.in_float64,
-            in_unit=self.in_unit if isinstance(self.loss, (Squared, Huber)) else None,
+            in_unit=self.in_unit if threshold_of(self.loss) is not None else None,
             size=lambda: self.size,
             data=self.data,
             observed=self.observed,
             gathered=self.gathered if isinstance(self._values, Vector) else None,
+            stated=self._stated,
         )
+
+    def _stated(self) -> StatedLoss:
+        """The loss as proofs state it, with the dual point on the observed entries."""
+        numbers: dict[str, Any] = {"reduction": self.reduction}
+        if self._far is not None:
+            return StatedLoss("Completion", numbers, self._fetched, entry=self.loss)
+        if self._weights is not None:
+            numbers["weights"] = True
+        if self.intercepts != "none":
+            numbers |= {"intercepts": self.intercepts, "ridge": self.intercept_ridge}
+        if self.observed().left is not None:
+            numbers["scaling"] = self.scaling
+        free = self.intercepts == "none"
+        return StatedLoss(
+            "Completion",
+            numbers,
+            self._listed,
+            entry=self.loss,
+            dual=self._dual,
+            intercepts=None if free else self.effects,
+        )
+
+    def _fetched(self) -> dict[str, Any]:
+        """The observations on workers, in this process."""
+        assert self._far is not None
+        parts = [fetch([task], self._far.parts)[0] for task in self._far.parts]
+        cells, values = (np.concatenate([part[i] for part in parts]) for i in (2, 3))
+        order = np.argsort(cells, kind="stable")
+        rows, cols = np.divmod(cells[order], self.shape[1])
+        return {"rows": rows, "cols": cols, "values": values[order]}
+
+    def _listed(self) -> dict[str, Any]:
+        """The observations by rows and columns, their weights and the factors of entries."""
+        data = self.observed()
+        P = data.pattern
+        found = {"rows": P.rows, "cols": P.columns, "values": self._values}
+        if self._weights is not None:
+            found["weights"] = data.weights
+        if data.left is not None:
+            found |= {"row_scaling": data.left, "col_scaling": data.right}
+        return {name: to_numpy(x) for name, x in found.items()}
+
+    def _dual(self, X: Array | LowRank) -> Array:
+        """The feasible dual point of X on the observed entries."""
+        data, x = self.observed(), self.entries(X)
+        effects = data.fitted(x)
+        return data.feasible(data.dual(x, effects), data.curvature(x, effects))
 
     def prox(self) -> LossProx:
         """The proximal map, which moves the observed entries only."""
@@ -348,7 +398,7 @@ class Completion:
         most = float(np.finfo(far.dtype).max)
         self.size = inputs.check_size("values", far.largest, (self.n_terms,), most)
         self._values, self._weights = np.zeros(0, far.dtype), None
-        plain = isinstance(self.loss, Squared) and self.intercepts == "none"
+        plain = is_squared(self.loss) and self.intercepts == "none"
         plain = plain and weights is None and _is_none(scaling)
         if not plain or math.prod(self.shape) > EXPANDED:
             found, self._values, own = sorted_on_workers(far, partial(recoded, self.loss))
@@ -575,7 +625,7 @@ class Completion:
     def __repr__(self) -> str:
         share = self.n_terms / math.prod(self.shape)
         told = [f"{counted(self.n_terms, 'entry', 'entries')}, {share:.1%} of {self.shape}"]
-        if not isinstance(self.loss, Squared):
+        if not is_squared(self.loss):
             told.append(repr(self.loss))
         if self.intercepts != "none":
             ridge = f", ridge {self.intercept_ridge:g}" if self.intercept_ridge else ""
@@ -587,8 +637,7 @@ class Completion:
         other = copy.copy(self)
         other._values, other.size = self._values / unit, self.size / unit
         other._far = None if self._far is None else self._far / unit
-        if isinstance(self.loss, Huber):
-            other.loss = Huber(self.loss.k / unit)
+        other.loss = rescaled(self.loss, unit)
         other.sigma = None if self.sigma is None else self.sigma / unit
         if self._observed is not None:
             values = self._observed.values / unit

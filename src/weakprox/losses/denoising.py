@@ -20,11 +20,11 @@ from weakprox.linalg import arrays
 from weakprox.linalg.arrays import Array
 from weakprox.linalg.tiled import Tiled, as_tiled
 from weakprox.losses import inputs
-from weakprox.losses.entry_losses import Squared
+from weakprox.losses.entry_losses import is_squared
 from weakprox.losses.entrywise import Entrywise
 from weakprox.losses.moments import Moments
 from weakprox.losses.on_device import on_device
-from weakprox.protocols import LossCapabilities
+from weakprox.protocols import LossCapabilities, StatedLoss
 from weakprox.resources.memory import room, shown_bytes
 from weakprox.streams import Stream, as_stream, is_stream
 
@@ -86,12 +86,13 @@ class Denoising:
     n_terms = 0
     chunk = 1 << 62  # a batch is reduced to one matrix while it is drawn, so any size fits
     elsewhere = False  # whether the matrix is on workers, or an operator
+    _streamed = False  # whether it is sent to a device in tiles
 
     def __new__(cls, *args: Any, **options: Any) -> Any:
         """Return an `Entrywise` if the loss is not the plain squared distance."""
         loss, weights = options.pop("loss", "squared"), options.pop("weights", None)
         named = isinstance(loss, str) and loss == "squared"
-        plain = weights is None and (named or isinstance(loss, Squared))
+        plain = weights is None and (named or is_squared(loss))
         if plain or cls is not Denoising:
             return super().__new__(cls)
         M = args[0] if args else options.pop("M", None)
@@ -151,7 +152,7 @@ class Denoising:
             self._size = inputs.check_size("M", largest, streamed.shape, most)
             self._terms, self.target = streamed.host, streamed
             self.reference = streamed.reference()
-            self.n_terms, self.elsewhere = 1, True
+            self.n_terms, self.elsewhere, self._streamed = 1, True, True
         elif is_dask(samples):
             self._terms = Copies("samples", samples)
             self.reference = stand_in(self._terms)
@@ -199,6 +200,17 @@ class Denoising:
             gathered=self.gathered if self.elsewhere else None,
             pending=lambda: self.pending,
             stream=None if self.is_finite_sum else inputs.positioned(self._sampler),
+            stated=self._stated,
+        )
+
+    def _stated(self) -> StatedLoss:
+        """The loss as proofs state it."""
+        if self.target is not None:
+            return StatedLoss("Denoising", {}, lambda: {"M": self.target})
+        if self._terms is KEPT_AS_MEAN:  # samples that came only once
+            return StatedLoss("Denoising", {}, lambda: {"M": self.everything().mean})
+        return StatedLoss(
+            "Denoising", {"samples": self.n_terms}, lambda: {"samples": self._terms}
         )
 
     def _pass_over(self, stream: Stream) -> None:
@@ -226,10 +238,9 @@ class Denoising:
         assert self.target is not None
         size = math.prod(self.shape) * self.reference.dtype.itemsize
         tiled = isinstance(self.target, Tiled)
-        streamed = not tiled and not hasattr(self.target, "gathered")
-        if size > room() or streamed:
+        if size > room() or self._streamed:
             kind = type(self.target).__name__
-            where = "on the device" if streamed else "in this process"
+            where = "on the device" if self._streamed else "in this process"
             given = f"a {kind} whose {shown_bytes(size)} do not fit {where}"
             wanted = "a penalty without groups of columns and a nuclear norm or ball"
             raise InputError("M", given, wanted)

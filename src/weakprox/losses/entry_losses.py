@@ -16,6 +16,7 @@ from weakprox.arguments import nonnegative, one_of, positive
 from weakprox.errors import InputError
 from weakprox.hints import nearest
 from weakprox.linalg.arrays import Array, eps_of, namespace, to_numpy
+from weakprox.protocols import Stated
 
 NAMES = ("squared", "logistic", "poisson")
 DOUBLINGS, HALVINGS = 60, 60  # of an interval around the maximiser of a conjugate
@@ -27,7 +28,8 @@ class EntryLoss(Protocol):
     """A loss of one entry, evaluated on arrays. A custom one needs these members.
 
     `smoothness` bounds the second derivative; None if it is unbounded, in which case the step
-    size is found by trial.
+    size is found by trial. A class may also have a member `stated`, a
+    `protocols.Stated`, with which proofs state the loss; it is not inherited.
     """
 
     @property
@@ -58,6 +60,7 @@ class Squared:
     """Half the squared error."""
 
     smoothness: ClassVar[float] = 1.0
+    stated: ClassVar[Stated] = Stated("squared")
 
     def check(self, values: Array) -> Array:
         """All numbers are valid."""
@@ -101,6 +104,11 @@ class Huber:
     def __post_init__(self) -> None:
         object.__setattr__(self, "k", positive("k", self.k))
 
+    @property
+    def stated(self) -> Stated:
+        """The loss as proofs state it."""
+        return Stated("huber", {"k": self.k})
+
     def check(self, values: Array) -> Array:
         """All numbers are valid."""
         return values
@@ -135,6 +143,7 @@ class Logistic:
     """Binary observations with log-odds x; two classes, of which the larger one is 1."""
 
     smoothness: ClassVar[float] = 0.25
+    stated: ClassVar[Stated] = Stated("logistic")
 
     def check(self, values: Array) -> Array:
         """Recode two classes as 0 and 1."""
@@ -178,6 +187,7 @@ class Poisson:
     """Counts with logarithm of the mean x; the loss is half the deviance."""
 
     smoothness: ClassVar[None] = None
+    stated: ClassVar[Stated] = Stated("poisson")
 
     def check(self, values: Array) -> Array:
         """Counts must not be negative."""
@@ -361,6 +371,33 @@ def entry_prox(loss: EntryLoss, y: Array, w: Any, a: Array, weight: float) -> Ar
         if not float(xp.max(last - ROUNDINGS * eps_of(a) * (xp.abs(x) + xp.abs(a)))) > 0.0:
             break
     return x
+
+
+def statement_of(loss: Any) -> Stated | None:
+    """Return how proofs state a loss of an entry; None if its class does not declare it."""
+    return loss.stated if "stated" in vars(type(loss)) else None
+
+
+def threshold_of(loss: Any) -> float | None:
+    """Return the residual beyond which a loss is linear, infinite for squared errors.
+
+    It is None for losses that are not half the squared residual up to there.
+    """
+    stated = statement_of(loss)
+    if stated is None or stated.kind not in ("squared", "huber"):
+        return None
+    return float(stated.numbers.get("k", math.inf))
+
+
+def is_squared(loss: Any) -> bool:
+    """Return True for half the squared error; a subclass of it may be another loss."""
+    return threshold_of(loss) == math.inf
+
+
+def rescaled(loss: EntryLoss, unit: float) -> EntryLoss:
+    """Return the loss of residuals divided by the unit, over unit^2."""
+    threshold = threshold_of(loss)
+    return loss if threshold in (None, math.inf) else Huber(threshold / unit)
 
 
 def entry_loss(loss: Any) -> EntryLoss:

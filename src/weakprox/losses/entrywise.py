@@ -11,10 +11,17 @@ import numpy as np
 from weakprox.errors import InputError, ShapeError
 from weakprox.linalg import arrays
 from weakprox.linalg.arrays import Array, namespace, wide
+from weakprox.linalg.lowrank import LowRank
 from weakprox.losses import inputs
 from weakprox.losses.cells import Cells
-from weakprox.losses.entry_losses import Huber, Squared, entry_loss, entry_prox
-from weakprox.protocols import LossCapabilities, LossProx
+from weakprox.losses.entry_losses import (
+    entry_loss,
+    entry_prox,
+    is_squared,
+    rescaled,
+    threshold_of,
+)
+from weakprox.protocols import LossCapabilities, LossProx, StatedLoss
 
 
 class Entrywise:
@@ -46,14 +53,14 @@ class Entrywise:
         if math.isnan(size):
             raise InputError("M", "no observed entry", "at least one entry not NaN")
         self.size = inputs.check_size("M", size, self.shape, _most(M))
-        if not isinstance(self.loss, (Squared, Huber)):
+        if threshold_of(self.loss) is None:
             if holes:
                 raise InputError("M", "NaN", f"all cells with {self.loss!r}, or Completion")
             M = self.loss.check(M)
         cells = Cells(M, self.loss, weights, holes, self.loss.smoothness * high)
         self._cells, self.reference = cells, M
         self.smoothness = self.term_smoothness = cells.smoothness
-        quadratic = isinstance(self.loss, Squared) and not holes
+        quadratic = is_squared(self.loss) and not holes
         self.strong_convexity = low if quadratic else 0.0
 
     @property
@@ -64,11 +71,32 @@ class Entrywise:
             prox=self.prox,
             infimum=0.0,
             in_float64=self.in_float64,
-            in_unit=self.in_unit if isinstance(self.loss, (Squared, Huber)) else None,
+            in_unit=self.in_unit if threshold_of(self.loss) is not None else None,
             size=lambda: self.size,
             data=self.data,
             cells=self.cells,
+            stated=self._stated,
         )
+
+    def _stated(self) -> StatedLoss:
+        """The loss as proofs state it: that of all cells that count, as observed entries."""
+        cells = self._cells
+        numbers: dict[str, Any] = {"reduction": "sum"}
+        if cells.weights is not None:
+            numbers["weights"] = True
+
+        def data() -> dict[str, Any]:
+            seen = cells.observed()
+            rows, cols = np.nonzero(seen)
+            found = {"rows": rows, "cols": cols, "values": arrays.to_numpy(cells.M)[seen]}
+            if cells.weights is not None:
+                found["weights"] = arrays.to_numpy(cells.weights)[seen]
+            return found
+
+        def dual(X: Array | LowRank) -> Any:
+            return arrays.to_numpy(cells.dual(X))[cells.observed()]
+
+        return StatedLoss("Completion", numbers, data, entry=self.loss, dual=dual)
 
     def cells(self) -> Cells:
         """The cells as passes use them."""
@@ -77,7 +105,7 @@ class Entrywise:
     def __repr__(self) -> str:
         m, d = self.shape
         told = [f"one matrix, {m} x {d}"]
-        if not isinstance(self.loss, Squared):
+        if not is_squared(self.loss):
             told.append(repr(self.loss))
         if self._cells.weights is not None:
             told.append("weights")
@@ -124,7 +152,7 @@ class Entrywise:
 
     def in_unit(self, unit: float) -> Entrywise:
         """The same loss divided by unit^2, as a function of X divided by the unit."""
-        loss = Huber(self.loss.k / unit) if isinstance(self.loss, Huber) else self.loss
+        loss = rescaled(self.loss, unit)
         return self._with(self._cells.M / unit, loss, self.size / unit)
 
     def in_float64(self) -> Entrywise:

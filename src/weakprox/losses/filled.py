@@ -27,7 +27,7 @@ import numpy as np
 from weakprox.linalg.arrays import SHARED
 from weakprox.linalg.gram_svd import gram_norm
 from weakprox.linalg.lowrank import LowRank
-from weakprox.losses.entry_losses import Squared
+from weakprox.losses.entry_losses import is_squared
 from weakprox.losses.observed import Effects, Observed
 from weakprox.passes.pattern import Pattern
 from weakprox.resources.memory import give_back
@@ -70,7 +70,7 @@ class Filled:
     @staticmethod
     def fits(data: Observed) -> bool:
         """Return True if the loss has the required form and all eigenvectors are affordable."""
-        plain = isinstance(data.loss, Squared) and isinstance(data.weights, float)
+        plain = is_squared(data.loss) and isinstance(data.weights, float)
         plain = plain and data.left is None and not data.ridge and min(data.shape) <= SHORT
         if not plain or not data.is_full() or data.smoothness != data.weights:
             return False

@@ -12,9 +12,10 @@ from weakprox.arguments import flag
 from weakprox.display import counted
 from weakprox.errors import ShapeError
 from weakprox.linalg.arrays import Array, like, namespace, sqnorm, to_numpy, total, wide
+from weakprox.linalg.lowrank import LowRank
 from weakprox.losses import inputs, measurements
 from weakprox.losses.entry_losses import Logistic as OfEntries
-from weakprox.protocols import LossCapabilities
+from weakprox.protocols import LossCapabilities, StatedLoss
 
 STEPS = 100  # largest number of Newton steps for the intercept, more than required
 CURVATURE = 0.25  # largest second derivative of log(1 + e^t)
@@ -64,7 +65,23 @@ class Logistic:
     @property
     def capabilities(self) -> LossCapabilities:
         """The lower bound 0, and the data of checkpoints."""
-        return LossCapabilities(infimum=0.0, in_float64=self.in_float64, data=self.data)
+        return LossCapabilities(
+            infimum=0.0, in_float64=self.in_float64, data=self.data, stated=self._stated
+        )
+
+    def _stated(self) -> StatedLoss:
+        """The loss as proofs state it, with the dual point y - p of all outcomes."""
+        numbers, arrays = self._terms.stated()
+        none = np.zeros(0)
+        return StatedLoss(
+            "Logistic",
+            {"intercept": self.with_intercept, **numbers},
+            lambda: {**arrays, "y": self._y},
+            dual=lambda X: self.dual(X.dense() if isinstance(X, LowRank) else X),
+            intercepts=(lambda X: (self.intercept(X.dense()), none, none))
+            if self.with_intercept
+            else None,
+        )
 
     def __repr__(self) -> str:
         of = f"{counted(self._terms.count, 'outcome')}, {self.shape[0]} x {self.shape[1]}"

@@ -3,7 +3,8 @@
 All have `count` and `bytes_each`, bytes of one A_i, and these methods: `apply(X)` returns the
 vector of <A_i, X>, `adjoint(weights)` the sum of weights_i A_i, `sqnorms()` the |A_i|_F^2,
 `flat()` the n x md matrix, `take(indices)` a selection in the order of the indices,
-`scaled(factors)` the factors_i A_i, and `in_float64()` the same in float64, or None.
+`scaled(factors)` the factors_i A_i, `in_float64()` the same in float64, or None, and
+`stated()` numbers and arrays that state them in a proof.
 """
 
 from __future__ import annotations
@@ -68,6 +69,9 @@ class DenseMeasurements:
 
     def scaled(self, factors: Array) -> DenseMeasurements:
         return DenseMeasurements(floating(self.A) * factors[:, None, None])
+
+    def stated(self) -> tuple[dict[str, Any], dict[str, Any]]:
+        return {}, {"A": self.A}
 
 
 class DiskMeasurements(DenseMeasurements):
@@ -150,6 +154,9 @@ class RankOneMeasurements:
         """Scale u_i by the factors."""
         return RankOneMeasurements(self.U * factors[:, None], self.V)
 
+    def stated(self) -> tuple[dict[str, Any], dict[str, Any]]:
+        return {}, {"U": self.U, "V": self.V}
+
 
 @dataclass(frozen=True)
 class SparseMeasurements:
@@ -188,6 +195,14 @@ class SparseMeasurements:
     def scaled(self, factors: Array) -> SparseMeasurements:
         """Multiply by a diagonal matrix from the left."""
         return SparseMeasurements(csr_array(diags_array(factors) @ self.A), self.shape)
+
+    def stated(self) -> tuple[dict[str, Any], dict[str, Any]]:
+        return by_rows(self.A)
+
+
+def by_rows(A: Any) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Numbers and arrays that state a sparse matrix in a proof."""
+    return {"form": "sparse"}, {"data": A.data, "indices": A.indices, "indptr": A.indptr}
 
 
 Measurements: TypeAlias = (

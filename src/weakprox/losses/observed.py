@@ -21,7 +21,7 @@ import numpy as np
 from weakprox.linalg import arrays
 from weakprox.linalg.arrays import Array, inner, namespace, to_numpy, total
 from weakprox.linalg.lowrank import LowRank
-from weakprox.losses.entry_losses import EntryLoss, Squared
+from weakprox.losses.entry_losses import EntryLoss, is_squared
 from weakprox.losses.two_way import TwoWay
 from weakprox.passes.blocks import entrywise, stored
 from weakprox.passes.pattern import Pattern, Plain, Positions
@@ -306,7 +306,7 @@ class Observed:
             return effects
         if self._two_way is not None:
             return self.normal(self._eliminated(x, accuracy))
-        quadratic = isinstance(self.loss, Squared)
+        quadratic = is_squared(self.loss)
         value = math.nan if quadratic else self.value(x, effects)
         for _ in range(NEWTON):
             q = self.dual(x, effects)
@@ -393,7 +393,7 @@ class Observed:
     def _two_way(self) -> TwoWay | None:
         """The factorised equations of free intercepts of squared errors; None if it is slow."""
         P: Any = self.pattern
-        free = self.intercepts == "both" and not self.ridge and isinstance(self.loss, Squared)
+        free = self.intercepts == "both" and not self.ridge and is_squared(self.loss)
         plain = type(P) is Pattern and arrays.is_numpy(P.reference)
         if not (free and plain and TwoWay.pays(P.shape, P.size)):
             return None
@@ -522,7 +522,7 @@ class Observed:
         """
         if self.intercepts == "none":
             return q
-        if not isinstance(self.loss, Squared) and not self.ridge:
+        if not is_squared(self.loss) and not self.ridge:
             q, h = self._two_signed(q, h)
         if self._two_way is not None:
             for _ in range(2):

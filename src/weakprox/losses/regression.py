@@ -16,7 +16,7 @@ from weakprox.errors import InputError, ShapeError
 from weakprox.linalg import decompositions
 from weakprox.linalg.arrays import Array, is_numpy, like, namespace, sqnorm, to_numpy, wide
 from weakprox.losses import inputs, measurements, quadratic
-from weakprox.protocols import LossCapabilities
+from weakprox.protocols import LossCapabilities, StatedLoss
 
 GRAM = 2000  # features up to which the Gram matrix is formed in any case
 
@@ -86,7 +86,15 @@ class Regression:
             in_unit=self.in_unit,
             size=lambda: self.size,
             data=self.data,
+            stated=self._stated,
         )
+
+    def _stated(self) -> StatedLoss:
+        """The loss as proofs state it."""
+        sparse = issparse(self._X)
+        numbers, arrays = measurements.by_rows(self._X) if sparse else ({}, {"X": self._X})
+        told = {"intercept": self.intercept, **numbers}
+        return StatedLoss("Regression", told, lambda: {**arrays, "Y": self._Y})
 
     def data(self) -> tuple[Any, ...]:
         """Arrays that identify this loss, for checkpoints."""

@@ -18,7 +18,7 @@ from weakprox.errors import InputError, SamplerError, ShapeError
 from weakprox.linalg.arrays import Array, device_of, like, namespace, sqnorm, to_numpy, wide
 from weakprox.losses import inputs, measurements, quadratic
 from weakprox.losses.measurements import DenseMeasurements, Odds
-from weakprox.protocols import LossCapabilities
+from weakprox.protocols import LossCapabilities, StatedLoss
 
 PILOT = 64  # samples drawn to estimate constants of a sampled loss
 QUICK_FLOPS = 1e9  # limit for a Gram matrix that is formed only to check a declared constant
@@ -118,7 +118,13 @@ class Sensing:
             data=self.data,
             pilot_samples=lambda: self.pilot_samples,
             stream=inputs.positioned(self._sampler),
+            stated=self._stated,
         )
+
+    def _stated(self) -> StatedLoss:
+        """The loss as proofs state it."""
+        numbers, arrays = ({}, {}) if self._sampler else self._terms.stated()
+        return StatedLoss("Sensing", numbers, lambda: {**arrays, "b": self._b})
 
     def __repr__(self) -> str:
         kind = "sampler" if self._sampler else f"{self.n_terms} measurements"

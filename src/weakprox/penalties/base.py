@@ -30,6 +30,10 @@ class Combinable:
         """Sum of two penalties."""
         return Sum((self, other))  # type: ignore[arg-type]
 
+    def __radd__(self, other: Penalty) -> Sum:
+        """Sum with a penalty of another kind on the left, such as a user's own."""
+        return Sum((other, self))  # type: ignore[arg-type]
+
     def __rmul__(self, factor: float) -> Any:
         """Positive multiple: multiply every weight by the factor."""
         factor = nonnegative("factor", factor)
@@ -157,6 +161,12 @@ class Sum(Combinable):
         """R/unit^2 of X/unit."""
         return Sum(tuple(cast(Any, part).in_unit(unit) for part in self.parts))
 
+    def in_float64(self) -> Sum | None:
+        """The same sum for arrays in float64; None if a part does not offer it."""
+        offers = [protocols.penalty_capabilities(part).in_float64 for part in self.parts]
+        parts: list[Any] = [None if wider is None else wider() for wider in offers]
+        return None if None in parts else Sum(tuple(parts))
+
     @property
     def capabilities(self) -> protocols.PenaltyCapabilities:
         """Those of all parts: forms that fit and lower bounds add; the map is Dykstra's."""
@@ -171,6 +181,8 @@ class Sum(Combinable):
             proximal=self.proximal,
             infimum=None if None in infima else sum(infima, 0.0),
             in_unit=self.in_unit if all(part.in_unit for part in parts) else None,
+            in_float64=self.in_float64,
+            parts=self.parts,
             size=lambda: max((size() for size in sizes), default=0.0),
         )
 
@@ -279,6 +291,12 @@ def check_broadcast(name: str, given: Any, shape: tuple[int, int]) -> None:
     """Raise unless an array with two axes broadcasts to this shape."""
     if any(mine not in (1, size) for mine, size in zip(given.shape, shape, strict=True)):
         raise ShapeError(name, f"shape {given.shape}", f"{shape}, or one that broadcasts")
+
+
+def parts_of(penalty: Any) -> list[Any]:
+    """Return the terms of a penalty that are no sums and not zero."""
+    parts = protocols.penalty_capabilities(penalty).parts
+    return [penalty] if parts is None else [one for part in parts for one in parts_of(part)]
 
 
 def digest(*parts: Any) -> str:

@@ -14,7 +14,7 @@ from weakprox.linalg import arrays
 from weakprox.linalg.arrays import Array, like, namespace, scaled, total, wide
 from weakprox.passes import SeparableForm
 from weakprox.penalties.base import Combinable, check_broadcast, digest, entrywise
-from weakprox.protocols import Geometry, PenaltyCapabilities, Smoothability
+from weakprox.protocols import Geometry, PenaltyCapabilities, Smoothability, Stated
 
 
 @dataclass(frozen=True)
@@ -102,7 +102,14 @@ class Box(Combinable):
     @property
     def capabilities(self) -> PenaltyCapabilities:
         """A separable form if each bound is one number, with 0 as a lower bound."""
-        return PenaltyCapabilities(form=self._form, infimum=0.0, in_unit=self.in_unit)
+        ends = {"low": self.low, "high": self.high}
+        return PenaltyCapabilities(
+            form=self._form,
+            infimum=0.0,
+            in_unit=self.in_unit,
+            in_float64=lambda: self,
+            stated=Stated("range", {"slope": self.slope}, lambda: ends),
+        )
 
     @property
     def _form(self) -> SeparableForm | None:

@@ -17,7 +17,7 @@ from weakprox.linalg.arrays import Array, namespace, wide
 from weakprox.linalg.bounds import spectral_norm_bound
 from weakprox.linalg.simplex import project_simplex, quadratic_over_simplex
 from weakprox.penalties.base import Combinable
-from weakprox.protocols import Geometry, PenaltyCapabilities, Smoothability
+from weakprox.protocols import Geometry, PenaltyCapabilities, Smoothability, Stated
 
 COLUMNS = 1 << 16  # columns of the pieces that are converted to float64 at a time
 
@@ -73,8 +73,14 @@ class MaxAffine(Combinable):
     def capabilities(self) -> PenaltyCapabilities:
         """A function of few pieces; affine functions have no lower bound."""
         size = lambda: max(arrays.largest(part) for part in self.A)  # noqa: E731
+        pieces = {"A": self.A, "b": self.b}
         return PenaltyCapabilities(
-            proximal=self.proximal, pieces=self.pieces, in_unit=self.in_unit, size=size
+            proximal=self.proximal,
+            pieces=self.pieces,
+            in_unit=self.in_unit,
+            in_float64=lambda: MaxAffine(wide(self.A), wide(self.b)),
+            size=size,
+            stated=Stated("largest", {"count": int(self.A.shape[0])}, lambda: pieces),
         )
 
     def in_unit(self, unit: float) -> MaxAffine:

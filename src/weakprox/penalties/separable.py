@@ -15,7 +15,7 @@ from weakprox.linalg import arrays
 from weakprox.linalg.arrays import Array, like, namespace, scaled, sqnorm, total, wide
 from weakprox.passes import SeparableForm
 from weakprox.penalties.base import Combinable, check_broadcast, digest, read_only
-from weakprox.protocols import Geometry, PenaltyCapabilities, Smoothability
+from weakprox.protocols import Geometry, PenaltyCapabilities, Smoothability, Stated
 
 
 class Separable(Combinable):
@@ -37,7 +37,14 @@ class Separable(Combinable):
         object.__setattr__(self, "curvature", 2.0 * float(getattr(self, "lam2", 0.0)))
 
     def _declared(self, form: SeparableForm) -> PenaltyCapabilities:
-        return PenaltyCapabilities(form=form, infimum=0.0, in_unit=self.in_unit)
+        slopes = {"above": form.above, "below": form.below, "curvature": self.curvature}
+        return PenaltyCapabilities(
+            form=form,
+            infimum=0.0,
+            in_unit=self.in_unit,
+            in_float64=lambda: self,
+            stated=Stated("box", slopes),
+        )
 
     @property
     def _slopes(self) -> dict[str, float]:
@@ -169,10 +176,10 @@ class L1(Separable):
         """A separable form unless entries are fixed, with 0 as a lower bound."""
         if self.weights is None:
             return self._declared(SeparableForm(self.lam, self.lam))
-        if self.fixes:
-            return PenaltyCapabilities(infimum=0.0, in_unit=self.in_unit)
-        weights = ((self.lam, self.weights),) if self.lam > 0.0 else ()
-        return self._declared(SeparableForm(weights=weights))
+        weights = ((self.lam, self.weights),) if self.lam > 0.0 and not self.fixes else ()
+        found = self._declared(SeparableForm(weights=weights))
+        stated = Stated("weighted", {"lam": self.lam}, lambda: {"weights": self.weights})
+        return replace(found, form=None if self.fixes else found.form, stated=stated)
 
     @property
     def fixes(self) -> bool:
@@ -355,7 +362,8 @@ class GroupL2(Separable):
         """A separable form, with 0 as a lower bound."""
         by_rows = self.groups == "rows"
         rows, columns = (self.lam, 0.0) if by_rows else (0.0, self.lam)
-        return self._declared(SeparableForm(rows=rows, columns=columns))
+        found = self._declared(SeparableForm(rows=rows, columns=columns))
+        return replace(found, stated=Stated("groups", {"lam": self.lam, "axis": self._axis}))
 
     @property
     def _axis(self) -> int:
@@ -394,8 +402,8 @@ class Zero(Separable):
 
     @property
     def capabilities(self) -> PenaltyCapabilities:
-        """A separable form, with 0 as a lower bound."""
-        return self._declared(SeparableForm())
+        """A sum of no terms, with a separable form and 0 as a lower bound."""
+        return replace(self._declared(SeparableForm()), parts=(), stated=None)
 
     def value(self, X: Array) -> float:
         return 0.0

@@ -13,24 +13,16 @@ from functools import cache
 from typing import Any
 
 import numpy as np
-from scipy.sparse import csr_array, issparse
+from scipy.sparse import csr_array
 
 from weakprox import verifier as plain
-from weakprox.distributed.engine import fetch
-from weakprox.distributed.terms import Measured
 from weakprox.errors import ProofError
 from weakprox.linalg.arrays import eps_of, like, to_numpy
-from weakprox.losses import Completion, Denoising, Regression, Sensing
-from weakprox.losses.cells import Cells
-from weakprox.losses.entry_losses import Huber, Logistic, Poisson, Squared
-from weakprox.losses.entrywise import Entrywise
-from weakprox.losses.logistic import Logistic as Outcomes
-from weakprox.losses.measurements import RankOneMeasurements, SparseMeasurements
-from weakprox.penalties import L1, Box, ElasticNet, GroupL2, MaxAffine, SignedL1, Sum, Zero
+from weakprox.losses.entry_losses import is_squared, statement_of
+from weakprox.penalties.base import parts_of
 from weakprox.problem import Problem
-from weakprox.proofs.pieces import Piece, indices, measured, piece
-from weakprox.protocols import loss_capabilities, penalty_capabilities
-from weakprox.spectral import Exact, NuclearBall, NuclearNorm, TracePSD
+from weakprox.proofs.pieces import Piece, indices, piece
+from weakprox.protocols import penalty_capabilities
 from weakprox.verifier.losses import Loss
 from weakprox.verifier.penalties import Penalty
 from weakprox.verifier.spectral import Spectral
@@ -41,9 +33,10 @@ Own = dict[Any, Any]
 Pieces = list[Piece]
 ENTRYWISE = ("_weights", "_low", "_high")  # suffixes of names of arrays that may broadcast
 SCALINGS = ("row_scaling", "col_scaling")
-# losses of measurements, and the name of their responses
-MEASURED = {"Sensing": "b", "Logistic": "y"}
-FLAT = 1 << 22  # entries of measurement matrices that are in memory at once
+MEASURED = {"Sensing": "b", "Logistic": "y"}  # losses of measurements, and what was seen
+# arrays of parts of a penalty; their names in a proof begin with "penalty" and a number
+ARRAYS = {"weighted": ("weights",), "range": ("low", "high"), "largest": ("A", "b")}
+FLAT = 1 << 22  # entries of measurement matrices that are held at once
 
 
 @dataclass(frozen=True)
@@ -85,15 +78,11 @@ def stated(terms: Terms, arrays: dict[str, Any]) -> Description:
     if names is None or "samples" in told or "form" in told:
         raise _needs_problem(f"a {kind} loss of another kind")
     for i, part in enumerate(terms["penalty"]):
-        names += largest_names(i) if part["kind"] == "largest" else ()
-        names += entrywise_names(i, part)
+        names += penalty_names(i, part)
     missing = [name for name in names if name not in arrays]
     if missing:
         raise ProofError("data", f"no array {missing[0]!r}", f"{', '.join(names)}")
-    pieces = [
-        indices(name, arrays[name]) if name in ("rows", "cols") else piece(name, arrays[name])
-        for name in names
-    ]
+    pieces = [piece(name, arrays[name]) for name in names]
     if kind == "Completion":
         _check_shapes(terms, pieces)
         pieces = _ordered(told, {one.name: one.whole() for one in pieces}, terms["shape"])
@@ -108,21 +97,9 @@ def stated(terms: Terms, arrays: dict[str, Any]) -> Description:
     return Description(terms, pieces, _statement(terms, pieces, {}))
 
 
-def parts_of(penalty: Any) -> list[Any]:
-    """The terms of a penalty that have a dual point."""
-    parts = penalty.parts if type(penalty) is Sum else (penalty,)
-    return [part for part in parts if type(part) is not Zero]
-
-
-def largest_names(i: int) -> tuple[str, str]:
-    """Names of the arrays of a MaxAffine, the i-th part of the penalty."""
-    return f"penalty{i}_A", f"penalty{i}_b"
-
-
-def entrywise_names(i: int, told: Terms) -> tuple[str, ...]:
-    """Names of the arrays, one number for each entry, of the i-th part of the penalty."""
-    names = {"weighted": ("weights",), "range": ("low", "high")}.get(told["kind"], ())
-    return tuple(f"penalty{i}_{name}" for name in names)
+def penalty_names(i: int, told: Terms) -> tuple[str, ...]:
+    """Names of the arrays of the i-th part of the penalty."""
+    return tuple(f"penalty{i}_{name}" for name in ARRAYS.get(told["kind"], ()))
 
 
 def _broadcasts(shape: tuple[int, ...], wanted: tuple[int, int]) -> bool:
@@ -144,10 +121,11 @@ def _check_shapes(terms: Terms, pieces: list[Piece]) -> None:
     wanted |= {"X": (n, m), "Y": (n, d)}
     wanted |= {"row_scaling": (m,), "col_scaling": (d,)}
     for i, part in enumerate(terms["penalty"]):
+        names = penalty_names(i, part)
+        wanted |= dict.fromkeys(names, (m, d))
         if part["kind"] == "largest":
-            A, b = largest_names(i)
-            wanted |= {A: (part["count"], m, d), b: (part["count"],)}
-        wanted |= dict.fromkeys(entrywise_names(i, part), (m, d))
+            count = part["count"]
+            wanted |= dict(zip(names, [(count, m, d), (count,)], strict=True))
     for one in pieces:
         if one.name.endswith(ENTRYWISE) and _broadcasts(one.shape, (m, d)):
             continue
@@ -171,116 +149,31 @@ def _statement(terms: Terms, pieces: list[Piece], own: Own) -> plain.Statement:
 
 
 def _told_loss(problem: Problem, own: Own) -> tuple[Terms, list[Piece]]:
-    loss: Any = problem.loss
-    shape = (int(problem.shape[0]), int(problem.shape[1]))
-    if type(loss) is Denoising and loss.is_finite_sum:
-        if loss.target is not None:
-            return {"kind": "Denoising"}, [piece("M", loss.target)]
-        # samples that could be read only once: their mean was kept
-        if isinstance(loss._terms, str):
-            return {"kind": "Denoising"}, [piece("M", loss.everything().mean)]
-        stack = piece("samples", loss._terms)
-        return {"kind": "Denoising", "samples": stack.shape[0]}, [stack]
-    if type(loss) is Completion:
-        return _told_entries(loss, shape, own)
-    if type(loss) is Entrywise:
-        return _told_cells(loss, own)
-    if type(loss) is Sensing and loss.is_finite_sum:
-        form, pieces = _told_measurements(loss._terms)
-        return {"kind": "Sensing", **form}, [*pieces, piece("b", loss._b)]
-    if type(loss) is Outcomes:
-        form, pieces = _told_measurements(loss._terms)
-        told = {"kind": "Logistic", "intercept": loss.with_intercept, **form}
-        return told, [*pieces, piece("y", loss._y)]
-    if type(loss) is Regression:
-        form, pieces = (
-            _told_sparse(loss._X) if issparse(loss._X) else ({}, [piece("X", loss._X)])
-        )
-        told = {"kind": "Regression", "intercept": loss.intercept, **form}
-        return told, [*pieces, piece("Y", loss._Y)]
+    loss, offered, reference = problem.loss, problem.of_loss.stated, problem.loss.reference
     if not loss.is_finite_sum:
         wanted = "a finite sum: a bound from samples holds at a confidence only"
         raise ProofError("problem", "a loss that is known through samples", wanted)
-    batch, reference = loss.everything(), loss.reference
+    if offered is not None:
+        stated = offered()
+        told = {"kind": stated.kind, **stated.numbers}
+        if stated.entry is not None:
+            told |= _told_entry(stated.entry, reference, own)
+        return told, [piece(name, array) for name, array in stated.data().items()]
+    batch, shape = loss.everything(), (int(problem.shape[0]), int(problem.shape[1]))
     value = lambda X: loss.value(like(X, reference), batch)  # noqa: E731
     grad = lambda X: to_numpy(loss.grad(like(X, reference), batch))  # noqa: E731
-    strong, infimum = float(loss.strong_convexity), loss_capabilities(loss).infimum
+    strong, infimum = float(loss.strong_convexity), problem.of_loss.infimum
     own["loss"] = plain.OwnLoss(value, grad, shape, strong, eps_of(reference), infimum)
     return {"kind": "own", "name": type(loss).__name__}, []
 
 
-def _told_measurements(terms: Any) -> tuple[Terms, Pieces]:
-    """The matrices A_i, in the form they have."""
-    if isinstance(terms, Measured):
-        return {}, measured(terms)
-    if isinstance(terms, RankOneMeasurements):
-        return {}, [piece("U", terms.U), piece("V", terms.V)]
-    if isinstance(terms, SparseMeasurements):
-        return _told_sparse(terms.A)
-    return {}, [piece("A", terms.A)]
-
-
-def _told_sparse(A: Any) -> tuple[Terms, Pieces]:
-    """A sparse matrix by rows."""
-    places = [indices("indices", A.indices), indices("indptr", A.indptr)]
-    return {"form": "sparse"}, [piece("data", A.data), *places]
-
-
-def _told_entries(loss: Completion, shape: tuple[int, int], own: Own) -> tuple[Terms, Pieces]:
-    """Observed entries sorted by rows, then by columns; defaults are omitted."""
-    told: Terms = {"kind": "Completion", "reduction": loss.reduction}
-    if loss._far is not None:
-        parts = [fetch([task], loss._far.parts)[0] for task in loss._far.parts]
-        cells, values = (np.concatenate([part[i] for part in parts]) for i in (2, 3))
-        rows, cols = np.divmod(cells, shape[1])
-        return told, _ordered(told, {"rows": rows, "cols": cols, "values": values}, shape)
-    data, entry = loss.observed(), loss.loss
-    P = data.pattern
-    pieces = [indices(name, to_numpy(x)) for name, x in (("rows", P.rows), ("cols", P.columns))]
-    pieces.append(piece("values", to_numpy(loss._values)))
-    told |= _told_entry(entry, loss._values, own)
-    if loss._weights is not None:
-        told["weights"] = True
-        pieces.append(piece("weights", to_numpy(data.weights)))
-    if loss.intercepts != "none":
-        told |= {"intercepts": loss.intercepts, "ridge": loss.intercept_ridge}
-    if data.left is not None:
-        told["scaling"] = loss.scaling
-        both = (data.left, data.right)
-        pieces += [piece(name, to_numpy(x)) for name, x in zip(SCALINGS, both, strict=True)]
-    return told, pieces
-
-
-def _told_entry(entry: Any, values: Any, own: Own) -> Terms:
-    """The loss of one entry; the squared loss is omitted."""
-    known = {Squared: "squared", Huber: "huber", Logistic: "logistic", Poisson: "poisson"}
-    kind = known.get(type(entry), "own")
-    if kind == "own":
-        own["entry"] = _own_entry(entry, values)
-        return {"loss": {"kind": kind, "name": type(entry).__name__}}
-    if kind == "squared":
-        return {}
-    return {"loss": {"kind": kind, **({"k": entry.k} if isinstance(entry, Huber) else {})}}
-
-
-def _told_cells(loss: Entrywise, own: Own) -> tuple[Terms, Pieces]:
-    """All cells with a weight, as observed entries."""
-    cells = loss.cells()
-    seen, M = observed_cells(cells), to_numpy(cells.M)
-    rows, cols = np.nonzero(seen)
-    told: Terms = {"kind": "Completion", "reduction": "sum"}
-    told |= _told_entry(loss.loss, cells.M, own)
-    pieces = [indices("rows", rows), indices("cols", cols), piece("values", M[seen])]
-    if cells.weights is not None:
-        told["weights"] = True
-        pieces.append(piece("weights", to_numpy(cells.weights)[seen]))
-    return told, pieces
-
-
-def observed_cells(cells: Cells) -> Any:
-    """True for each cell that contributes, that is, unless it is NaN or has the weight 0."""
-    seen = ~np.isnan(to_numpy(cells.M))
-    return seen if cells.weights is None else seen & (to_numpy(cells.weights) > 0.0)
+def _told_entry(entry: Any, reference: Any, own: Own) -> Terms:
+    """The loss of one entry; the squared one is left out."""
+    stated = statement_of(entry)
+    if stated is None:
+        own["entry"] = _own_entry(entry, reference)
+        return {"loss": {"kind": "own", "name": type(entry).__name__}}
+    return {} if is_squared(entry) else {"loss": {"kind": stated.kind, **stated.numbers}}
 
 
 def _own_entry(entry: Any, reference: Any) -> plain.OwnEntry:
@@ -442,24 +335,11 @@ def _blocks(rows: Any, seen: Piece, width: int) -> Any:
 
 
 def _told_penalty(i: int, part: Any, problem: Problem, own: Own) -> tuple[Terms, list[Piece]]:
-    if type(part) is L1 and part.weights is not None:
-        told = {"kind": "weighted", "lam": part.lam}
-        return told, [piece(entrywise_names(i, told)[0], part.weights)]
-    if type(part) is Box:
-        told = {"kind": "range", "slope": part.slope}
-        both = zip(entrywise_names(i, told), (part.low, part.high), strict=True)
-        return told, [piece(name, end) for name, end in both]
-    if type(part) in (L1, ElasticNet, SignedL1):
-        form = part.capabilities.form
-        told = {"kind": "box", "above": float(form.above), "below": float(form.below)}
-        return {**told, "curvature": float(part.curvature)}, []
-    if type(part) is GroupL2:
-        axis = 1 if part.groups == "rows" else 0
-        return {"kind": "groups", "lam": part.lam, "axis": axis}, []
-    if type(part) is MaxAffine:
-        A, b = largest_names(i)
-        told = {"kind": "largest", "count": int(part.A.shape[0])}
-        return told, [piece(A, part.A), piece(b, part.b)]
+    offers = penalty_capabilities(part)
+    if offers.stated is not None:
+        told = {"kind": offers.stated.kind, **offers.stated.numbers}
+        data = offers.stated.data()
+        return told, [piece(f"penalty{i}_{name}", array) for name, array in data.items()]
     reference = problem.loss.reference
 
     def restored(y: Any) -> Any:
@@ -471,16 +351,16 @@ def _told_penalty(i: int, part: Any, problem: Problem, own: Own) -> tuple[Terms,
         return to_numpy(part.pull(y)), float(part.dual_value(y))
 
     value = lambda X: part.value(like(X, reference))  # noqa: E731
-    constants = (float(part.curvature), eps_of(reference), penalty_capabilities(part).infimum)
+    constants = (float(part.curvature), eps_of(reference), offers.infimum)
     own[i] = plain.OwnPenalty(value, pull, *constants)
     return {"kind": "own", "name": type(part).__name__}, []
 
 
 def _penalty(told: Terms, i: int, data: dict[str, Piece], own: Own) -> Penalty:
+    pieces = [data[name] for name in penalty_names(i, told)]
     if told["kind"] == "largest":
-        A, b = largest_names(i)
-        return plain.Largest(data[A], data[b].whole())
-    entrywise = [data[name].whole() for name in entrywise_names(i, told)]
+        return plain.Largest(pieces[0], pieces[1].whole())
+    entrywise = [one.whole() for one in pieces]
     if told["kind"] == "weighted":
         zero = np.zeros((1, 1))
         return plain.Range(told["lam"] * entrywise[0].astype(np.float64), zero, zero)
@@ -499,17 +379,13 @@ def _spectral(told: Terms, own: Own) -> Spectral:
 
 
 def _told_spectral(problem: Problem, own: Own) -> Terms:
-    term: Any = problem.spectral
-    reference = problem.loss.reference
-    if type(term) in (NuclearBall, TracePSD):
-        kind = "ball" if type(term) is NuclearBall else "psd"
-        return {"kind": kind, "tau": float(term.tau)}
-    if type(term) is NuclearNorm:
-        return {"kind": "norm", "lam": float(term.lam)}
+    term, offers, reference = problem.spectral, problem.of_spectral, problem.loss.reference
+    if offers.stated is not None:
+        return {"kind": offers.stated.kind, **offers.stated.numbers}
 
     def value(X: Any) -> float:
-        if isinstance(term, Exact):
-            return float(term.value_of(like(X, reference)))
+        if offers.value_of is not None:
+            return float(offers.value_of(like(X, reference)))
         rng = np.random.default_rng(0)
         return float(term.value(term.compress(like(X, reference), min(X.shape), rng)))
 

@@ -21,11 +21,11 @@ from weakprox.certificates.split import FixedDual, SplitDual, reflected_dual
 from weakprox.distributed.blocked import Target as RemoteTarget
 from weakprox.linalg.arrays import to_numpy
 from weakprox.linalg.lowrank import LowRank
-from weakprox.passes import SeparableForm, Step
+from weakprox.passes import Step
 from weakprox.passes.reference import cut
-from weakprox.penalties import Smoothed, Sum, Zero
-from weakprox.proofs.describe import parts_of
+from weakprox.penalties.base import Smoothed, parts_of
 from weakprox.proofs.pieces import blocks_of, compiled_passes, piece
+from weakprox.protocols import penalty_capabilities
 from weakprox.resources.memory import scratch
 from weakprox.run.state import Evidence, Target
 from weakprox.verifier import Box, Factors, Groups
@@ -58,7 +58,7 @@ def dual_parts(evidence: Evidence) -> list[Any]:
     """One dual point for each part of the penalty: rows, or whole arrays."""
     penalty, dual = evidence.problem.penalty, evidence.dual
     shape = evidence.problem.shape
-    if type(penalty) is Zero:
+    if not parts_of(penalty):
         return []
     if isinstance(dual, Target):
         return _of_target(dual, penalty, shape)
@@ -77,10 +77,15 @@ def dual_parts(evidence: Evidence) -> list[Any]:
     else:
         assert isinstance(dual, (FixedDual, SplitDual))
         y = dual.y
-    duals = list(y) if type(penalty) is Sum else [y]
-    parts = penalty.parts if type(penalty) is Sum else (penalty,)
-    kept = [one for one, part in zip(duals, parts, strict=True) if type(part) is not Zero]
-    return [_stored(one, shape) for one in kept]
+    return [_stored(one, shape) for one in _duals(penalty, y)]
+
+
+def _duals(penalty: Any, y: Any) -> list[Any]:
+    """The dual points of the terms of `parts_of`."""
+    parts = penalty_capabilities(penalty).parts
+    if not parts:
+        return [y] if parts is None else []
+    return [one for part, dual in zip(parts, y, strict=True) for one in _duals(part, dual)]
 
 
 def _stored(y: Any, shape: tuple[int, int]) -> Any:
@@ -175,7 +180,7 @@ def _of_target(dual: Target, penalty: Any, shape: tuple[int, int]) -> list[Rows]
 
 def _slopes(parts: list[Any], shape: tuple[int, int], a: int, b: int) -> tuple[Any, Any]:
     """The slopes of these parts below and above zero, at the entries of rows a to b."""
-    forms: list[SeparableForm] = [part.capabilities.form for part in parts]
+    forms: list[Any] = [penalty_capabilities(part).form for part in parts]
     more: Any = 0.0
     for factor, weights in (pair for form in forms for pair in form.weights):
         more = more + factor * np.asarray(np.broadcast_to(weights, shape)[a:b], dtype=float)
@@ -196,7 +201,8 @@ def _weighted_share(part: Any, parts: list[Any], shape: tuple[int, int], entries
 
 def _share(part: Any, k: Step, shape: tuple[int, int], entries: Any, grouped: Any) -> Rows:
     """The share of one part in the dual point, in proportion to its weights."""
-    form: SeparableForm = part.capabilities.form
+    form = penalty_capabilities(part).form
+    assert form is not None
     if form.rows or form.columns:
         weight = (form.rows or form.columns) / k.weight
         return Rows(lambda a, b: weight * grouped(a, b), shape)
@@ -241,9 +247,8 @@ def width_for(
     """
     size = math.prod(y.shape)
     across = 0.0 if bounded and _compiles(y, part) else None  # about zero, as errors vary
-    slope = max(part.above, part.below) if isinstance(part, Box) else part.lam
     for kind in WIDTHS[:-1]:
-        length = slope / np.iinfo(kind).max * math.sqrt(size / 12)
+        length = part.steepest / np.iinfo(kind).max * math.sqrt(size / 12)
         if w == 0.0 or isinstance(part, Groups):  # shrunk into the ball: <X, delta> is unknown
             cost = 2 * reach * length + (4 * length**2 / (2 * w) if w > 0.0 else 0.0)
         else:

@@ -14,7 +14,7 @@ import numpy as np
 
 from weakprox.distributed.blocked import Blocked
 from weakprox.distributed.engine import fetch
-from weakprox.distributed.terms import Copies, Measured
+from weakprox.distributed.terms import Column, Copies
 from weakprox.linalg.arrays import to_numpy
 from weakprox.linalg.tiled import Tiled
 from weakprox.passes import compiling
@@ -22,6 +22,7 @@ from weakprox.resources.memory import let_go
 
 BYTES = 1 << 24  # bytes of a piece that are read together
 ENTRIES = 1 << 15  # entries of a block: its temporaries stay in cache
+INTEGERS = ("rows", "cols", "indices", "indptr")  # names of pieces that are integers
 
 Digest = dict[str, list[Any]]
 
@@ -72,7 +73,9 @@ class Piece:
 
 
 def piece(name: str, array: Any) -> Piece:
-    """An array of any kind that the losses accept, as a piece of the data."""
+    """An array of any kind that the terms hold, as a piece of the data."""
+    if name in INTEGERS:
+        return indices(name, array)
     shape = tuple(int(n) for n in array.shape)
     if isinstance(array, Blocked):
         return Piece(name, shape, _dtype(array), blocks_of(array.slices, array.held()))
@@ -80,6 +83,9 @@ def piece(name: str, array: Any) -> Piece:
         slices = [slice(*ends) for ends in pairwise([*array.starts, array.count])]
         shape = (array.count, *array.shape)
         return Piece(name, shape, _dtype(array), blocks_of(slices, array._chunks))
+    if isinstance(array, Column):
+        read_rows = blocks_of(array.slices, array.parts, attrgetter(array.name))
+        return Piece(name, shape, np.dtype(array.dtype), read_rows)
     dtype = _dtype(array)
 
     def read(first: int, last: int) -> np.ndarray[Any, Any]:
@@ -91,18 +97,6 @@ def piece(name: str, array: Any) -> Piece:
         return found
 
     return Piece(name, shape, dtype, read, type(array) is np.ndarray)
-
-
-def measured(terms: Measured) -> list[Piece]:
-    """Measurements on workers: the arrays of each chunk one after the other."""
-    slices = [slice(*ends) for ends in pairwise([*terms._starts, terms.count])]
-    first = vars(fetch([terms._parts[0]], terms._parts)[0])
-    found = []
-    for name, array in first.items():
-        shape = (terms.count, *array.shape[1:])
-        read = blocks_of(slices, terms._parts, attrgetter(name))
-        found.append(Piece(name, shape, np.dtype(array.dtype), read))
-    return found
 
 
 def blocks_of(

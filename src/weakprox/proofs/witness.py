@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 
@@ -13,10 +13,8 @@ from weakprox.errors import ProofError
 from weakprox.linalg.arrays import eps_of, to_numpy
 from weakprox.linalg.lowrank import LowRank
 from weakprox.linalg.threads import one_thread
-from weakprox.losses.entrywise import Entrywise
-from weakprox.losses.logistic import Logistic
 from weakprox.problem import Problem
-from weakprox.proofs.describe import Description, described, observed_cells
+from weakprox.proofs.describe import Description, described
 from weakprox.proofs.duals import Loss, Rows, dual_parts, stored, width_for
 from weakprox.proofs.observed import integers
 from weakprox.proofs.pieces import digested
@@ -110,10 +108,12 @@ def made(result: Any, evidence: Evidence, told: Description) -> Proof:
     exponent: dict[str, int] = {}
     bounded = told.terms["spectral"]["kind"] in ("ball", "psd")
     if on_entries:
-        assert isinstance(statement.loss, known)
+        if not isinstance(statement.loss, known):
+            given = "a dual point on entries, of a loss that does not say how proofs state it"
+            raise ProofError("result", given, "a loss that declares `stated` (docs/extend.md)")
         q = unit * _on_entries(evidence)
         arrays["q"], exponent["exponent"] = integers(q, statement.loss, most, rho)
-        arrays |= _intercepts(run.loss, result.low_rank, unit)
+        arrays |= _intercepts(run, result.low_rank, unit)
     for i, y in enumerate([] if statement.penalties == [] else dual_parts(evidence)):
         part = statement.penalties[i]
         if isinstance(y, Rows) and isinstance(part, (plain.Box, plain.Groups)):
@@ -143,34 +143,28 @@ def made(result: Any, evidence: Evidence, told: Description) -> Proof:
 
 def _on_entries(evidence: Evidence) -> Any:
     """The dual point on the observed entries or outcomes, in the unit of the run."""
-    dual, loss = evidence.dual, cast(Any, evidence.problem.loss)  # on entries or cells
+    dual, at = evidence.dual, evidence.at
     if isinstance(dual, OnEntries):
         return np.asarray(to_numpy(dual.q), dtype=np.float64)
-    at = getattr(dual, "at", None) if evidence.at is None else evidence.at
-    if type(loss) is Entrywise:
-        cells = loss.cells()
-        length = dual.length if isinstance(dual, OnCells) else 1.0
-        q = length * to_numpy(cells.dual(at))
-        return np.asarray(q[observed_cells(cells)], dtype=np.float64)
-    if type(loss) is Logistic:
-        return loss.dual(at.dense() if isinstance(at, LowRank) else at)
-    data, x = loss.observed(), loss.entries(at)
-    effects = data.fitted(x)
-    q = data.feasible(data.dual(x, effects), data.curvature(x, effects))
-    return np.asarray(to_numpy(q), dtype=np.float64)
+    offered = evidence.problem.of_loss.stated
+    found = None if offered is None else offered().dual
+    assert found is not None
+    assert at is not None
+    length = dual.length if isinstance(dual, OnCells) else 1.0
+    return length * np.asarray(to_numpy(found(at)), dtype=np.float64)
 
 
-def _intercepts(loss: Any, X: LowRank, unit: float) -> dict[str, Any]:
+def _intercepts(problem: Problem, X: LowRank, unit: float) -> dict[str, Any]:
     """The best intercepts of the answer, in the user's unit; none if there are none."""
-    if type(loss) is Logistic:
-        c = np.array([loss.intercept(X.dense())])
-        return {"intercepts_mean": c} if loss.with_intercept else {}
-    if getattr(loss, "intercepts", "none") == "none":
+    offered = problem.of_loss.stated
+    found = None if offered is None else offered().intercepts
+    if found is None:
         return {}
-    mean, *both = loss.effects(LowRank(X.U, X.s / unit, X.Vt))
+    mean, *both = found(LowRank(X.U, X.s / unit, X.Vt))
     rows, columns = (np.asarray(to_numpy(x), dtype=np.float64) * unit for x in both)
     shift = np.array([float(mean) * unit])
-    return {"intercepts_mean": shift, "intercepts_rows": rows, "intercepts_columns": columns}
+    arrays = {"mean": shift, "rows": rows, "columns": columns}
+    return {f"intercepts_{name}": array for name, array in arrays.items() if array.size}
 
 
 def _allowed(proof: Proof, told: Description, result: Any, norm: float | None) -> Proof:
@@ -215,8 +209,7 @@ def _by_norm(
 ) -> Proved:
     """The bound on the optimum, given the run's bound on the norm of c, which is sparse."""
     given, rho = prepared(claim, statement), reach(statement, value)
-    lam, tau = (float(getattr(statement.spectral, name, 0.0)) for name in ("lam", "tau"))
-    least = -tau * norm if tau else -rho * max(0.0, norm - lam)
+    least = -rho * max(0.0, norm - statement.spectral.growth)
     lost = (given.slope.error + 16 * max(claim.X.shape) * U * given.size) * rho
     return Proved(given.start.value + least, given.start.error + lost, False, ())
 
@@ -246,10 +239,9 @@ def _rounding(X: plain.Factors, statement: plain.Statement, value: float) -> flo
     far = X.error + U * math.sqrt(2 * max(value, 0.0))
     found: float = far * (math.sqrt(2 * max(value, 0.0)) + far) + 16 * U * abs(value)
     for part in statement.penalties:
-        slopes = (np.max(getattr(part, name, 0.0)) for name in ("above", "below", "slopes"))
-        found += float(max(slopes) + getattr(part, "lam", 0.0)) * X.spread
+        found += part.steepest * X.spread
         found += part.curvature * far * (float(np.linalg.norm(X.s)) + far)
-    return found + float(getattr(statement.spectral, "lam", 0.0)) * X.nuclear_norm().error
+    return found + statement.spectral.growth * X.nuclear_norm().error
 
 
 def _factors(name: str, X: LowRank, unit: float) -> dict[str, Any]:

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import is_dataclass
 from typing import Any, NamedTuple
 
-from weakprox import losses, penalties, spectral
 from weakprox.display import counted
-from weakprox.losses.entry_losses import Squared
+from weakprox.losses.entry_losses import is_squared
 from weakprox.passes import SeparableForm
+from weakprox.penalties.base import parts_of
 from weakprox.problem import Problem
-from weakprox.protocols import penalty_capabilities
+from weakprox.protocols import StatedLoss, penalty_capabilities
 from weakprox.report.mathml import number
 
 NAMES = {
@@ -45,122 +46,129 @@ class Statement(NamedTuple):
 def statement(problem: Problem) -> Statement:
     """The problem as formulas with its weights."""
     where: list[tuple[str, str]] = []
-    term, constraint = _spectral(problem.spectral, where)
-    summands = [_loss(problem.loss, where), _penalty(problem.penalty, where), term]
+    term, constraint = _spectral(problem, where)
+    summands = [_loss(problem, where), _penalty(problem.penalty, where), term]
     m, d = problem.shape
     domain = rf"X \in \reals^{{{m} \times {d}}}" + (f", {constraint}" if constraint else "")
     return Statement(" + ".join(filter(None, summands)), domain, where)
 
 
-def _loss(loss: Any, where: list[tuple[str, str]]) -> str:
-    if isinstance(loss, losses.Denoising):
-        if loss.target is not None:
+def _loss(problem: Problem, where: list[tuple[str, str]]) -> str:
+    loss, offers = problem.loss, problem.of_loss
+    stated = None if offers.stated is None else offers.stated()
+    if stated is not None and stated.kind == "Denoising":
+        if offers.target is not None:
             where.append(("M", "the data"))
         else:
-            what = "what the sampler draws"
-            if loss.n_terms:
-                what = counted(loss.n_terms, "sample")
+            count = loss.n_terms
+            what = counted(count, "sample") if count else "what the sampler draws"
             where.append(("M", f"the mean of {what}"))
         return r"\frac{1}{2} \lVert X - M \rVert_F^2"
-    if isinstance(loss, losses.Sensing):
+    if stated is not None and stated.kind == "Sensing":
         where.append((r"\text{E}", "the mean over the measurements"))
         return r"\text{E} \frac{1}{2} (\langle A_i, X \rangle - b_i)^2"
-    if isinstance(loss, losses.Completion) and isinstance(loss.loss, Squared):
-        return _completion(loss, where)
+    if stated is not None and is_squared(stated.entry):
+        return _completion(stated, loss.n_terms, where)
     where.append(("G", repr(loss)))
     return "G(X)"
 
 
-def _completion(loss: losses.Completion, where: list[tuple[str, str]]) -> str:
-    """The squared loss, a sum over the observed entries."""
-    found, scaled = "x_{i j}", loss.scaling != "none"
+def _completion(stated: StatedLoss, count: int, where: list[tuple[str, str]]) -> str:
+    """The squared loss of observed entries, which the sum runs over."""
+    found, told = "x_{i j}", stated.numbers
     where.append(("y_{i j}", "an observed value; the sum is over observed entries"))
-    if scaled:
+    if "scaling" in told:
         found = "l_{i j}"
         where.append((found, "x divided by the scaling of its row and column"))
-    if loss.intercepts == "none":
-        return rf"\frac{{1}}{{2}} \sum_{{i,j}} ({found} - y_{{i j}})^2"
-    rows, columns = loss.intercepts in ("both", "rows"), loss.intercepts in ("both", "columns")
-    added = [r"\mu", *(["a_i"] if rows else []), *(["b_j"] if columns else [])]
-    where.append((", ".join(added), "mean and intercepts, fitted together with X"))
-    fitted = " + ".join([found, *added])
-    ridge = ""
-    if loss.intercept_ridge:
-        parts = [r"\lVert a \rVert^2"] * rows + [r"\lVert b \rVert^2"] * columns
-        half = number(loss.intercept_ridge / 2)
-        ridge = rf" + {half} ({' + '.join(parts)})"
-    return rf"\frac{{1}}{{2}} \sum_{{i,j}} ({fitted} - y_{{i j}})^2" + ridge
+    kind, ridge = told.get("intercepts", "none"), ""
+    if kind != "none":
+        rows, columns = kind in ("both", "rows"), kind in ("both", "columns")
+        added = [r"\mu", *(["a_i"] if rows else []), *(["b_j"] if columns else [])]
+        where.append((", ".join(added), "mean and intercepts, fitted together with X"))
+        found = " + ".join([found, *added])
+        if told["ridge"]:
+            parts = [r"\lVert a \rVert^2"] * rows + [r"\lVert b \rVert^2"] * columns
+            ridge = rf" + {number(told['ridge'] / 2)} ({' + '.join(parts)})"
+    share = rf"\frac{{1}}{{{2 * count}}}" if told["reduction"] == "mean" else r"\frac{1}{2}"
+    weight = ""
+    if "weights" in told:
+        weight = "w_{i j} "
+        where.append(("w_{i j}", "the weight of an observation"))
+    return rf"{share} \sum_{{i,j}} {weight}({found} - y_{{i j}})^2" + ridge
 
 
 def _penalty(penalty: Any, where: list[tuple[str, str]]) -> str:
-    if isinstance(penalty, penalties.Sum):
-        return " + ".join(filter(None, (_penalty(part, where) for part in penalty.parts)))
-    if isinstance(penalty, penalties.Zero):
-        return ""
-    if isinstance(penalty, penalties.L1):
-        if penalty.weights is None:
-            return rf"{number(penalty.lam)} \sum_{{i,j}} |x_{{i j}}|"
+    offers = penalty_capabilities(penalty)
+    if offers.parts is not None:
+        return " + ".join(filter(None, (_penalty(part, where) for part in offers.parts)))
+    stated = offers.stated
+    told = {} if stated is None else stated.numbers
+    if stated is None:
+        where.append(("R", repr(penalty)))
+        return "R(X)"
+    if stated.kind == "weighted":
         where.append(("w", "the weights of entries"))
-        return rf"{number(penalty.lam)} \sum_{{i,j}} w_{{i j}} |x_{{i j}}|"
-    if isinstance(penalty, penalties.Box):
+        return rf"{number(told['lam'])} \sum_{{i,j}} w_{{i j}} |x_{{i j}}|"
+    if stated.kind == "range":
         where.append(("l, u", "the bounds of entries"))
         distance = r"\text{dist}(x_{i j}, [l_{i j}, u_{i j}])"
-        return rf"{number(penalty.slope)} \sum_{{i,j}} {distance}"
-    if isinstance(penalty, penalties.ElasticNet):
-        square = rf"{number(penalty.lam2)} \lVert X \rVert_F^2"
-        return rf"{number(penalty.lam1)} \sum_{{i,j}} |x_{{i j}}| + {square}"
-    if isinstance(penalty, penalties.GroupL2):
-        line = "x_{i :}" if penalty.rowwise else "x_{: i}"
-        where.append((line, f"{'row' if penalty.rowwise else 'column'} i of X"))
-        return rf"{number(penalty.lam)} \sum_i \lVert {line} \rVert_2"
-    if isinstance(penalty, penalties.MaxAffine):
+        return rf"{number(told['slope'])} \sum_{{i,j}} {distance}"
+    if stated.kind == "groups":
+        line, name = ("x_{i :}", "row") if told["axis"] else ("x_{: i}", "column")
+        where.append((line, f"{name} i of X"))
+        return rf"{number(told['lam'])} \sum_i \lVert {line} \rVert_2"
+    if stated.kind == "largest":
         return r"\max_i (\langle A_i, X \rangle - b_i)"
-    where.append(("R", repr(penalty)))
-    return "R(X)"
+    above, below, curvature = (told[name] for name in ("above", "below", "curvature"))
+    entry = rf"{number(above)} \sum_{{i,j}} |x_{{i j}}|"
+    if above != below:
+        sides = rf"{number(above)} \max(x_{{i j}}, 0) + {number(below)} \max(-x_{{i j}}, 0)"
+        entry = rf"\sum_{{i,j}} ({sides})"
+    return entry + (rf" + {number(curvature / 2)} \lVert X \rVert_F^2" if curvature else "")
 
 
-def _spectral(term: Any, where: list[tuple[str, str]]) -> tuple[str, str]:
+def _spectral(problem: Problem, where: list[tuple[str, str]]) -> tuple[str, str]:
     """The summand and the constraint."""
-    if isinstance(term, spectral.NuclearBall):
-        return "", rf"\lVert X \rVert_* \le {number(term.tau)}"
-    if isinstance(term, spectral.TracePSD):
-        return "", rf"X \succeq 0, \text{{tr}} X \le {number(term.tau)}"
-    if isinstance(term, spectral.NuclearNorm):
-        return rf"{number(term.lam)} \lVert X \rVert_*", ""
-    where.append(("h", repr(term)))
-    return "h(X)", ""
+    stated = problem.of_spectral.stated
+    if stated is None:
+        where.append(("h", repr(problem.spectral)))
+        return "h(X)", ""
+    if stated.kind == "ball":
+        return "", rf"\lVert X \rVert_* \le {number(stated.numbers['tau'])}"
+    if stated.kind == "psd":
+        return "", rf"X \succeq 0, \text{{tr}} X \le {number(stated.numbers['tau'])}"
+    return rf"{number(stated.numbers['lam'])} \lVert X \rVert_*", ""
 
 
 def weights(problem: Problem) -> dict[str, float]:
-    """The weights and radii of the terms, by name."""
+    """The weights and radii of the terms that are dataclasses, by name."""
     found: dict[str, float] = {}
-    for term in (*_parts(problem), problem.spectral):
-        for name in ("lam", "lam1", "lam2", "tau"):
-            weight = getattr(term, name, None)
-            if isinstance(weight, (int, float)):
-                found[f"{name} ({type(term).__name__})"] = float(weight)
+    for term in (*parts_of(problem.penalty), problem.spectral):
+        for name, value in vars(term).items() if is_dataclass(term) else ():
+            if isinstance(value, (int, float)) and name in term.__dataclass_fields__:
+                found[f"{name} ({type(term).__name__})"] = float(value)
     return found
 
 
 def what_was_estimated(problem: Problem | None) -> str:
     """The estimate in words: what the terms of the problem make of it."""
     kinds = ["low-rank"]
-    for part in () if problem is None else _parts(problem):
-        form = penalty_capabilities(part).form or SeparableForm()
-        if isinstance(part, penalties.Box):
+    for part in () if problem is None else parts_of(problem.penalty):
+        offers = penalty_capabilities(part)
+        form, stated = offers.form or SeparableForm(), offers.stated
+        if stated is not None and stated.kind == "range":
             continue  # entries at bounds are not zeros
-        if form.above + form.below > 0.0 or (isinstance(part, penalties.L1) and part.lam > 0.0):
+        weight = 0.0
+        if stated is not None and stated.kind == "weighted":
+            weight = stated.numbers["lam"]
+        if form.above + form.below > 0.0 or weight > 0.0:
             kinds.append("sparse")
-        kinds += [f"{side[:-1]}-sparse" for side in ("rows", "columns") if getattr(form, side)]
-    if problem is not None and isinstance(problem.spectral, spectral.TracePSD):
+        kinds += ["row-sparse"] * bool(form.rows) + ["column-sparse"] * bool(form.columns)
+    cone = None if problem is None else problem.of_spectral.stated
+    if cone is not None and cone.kind == "psd":
         kinds.append("positive semidefinite")
     words = " and ".join(kinds) if len(kinds) < 3 else ", ".join(kinds)
     return f"{words} matrix"
-
-
-def _parts(problem: Problem) -> tuple[Any, ...]:
-    penalty = problem.penalty
-    return tuple(penalty.parts) if isinstance(penalty, penalties.Sum) else (penalty,)
 
 
 def in_words(settings: Mapping[str, Any]) -> dict[str, Any]:

@@ -25,7 +25,7 @@ from weakprox.linalg.arrays import Array, eps_of, is_array, namespace
 from weakprox.linalg.lowrank import LowRank, Projection
 from weakprox.losses.measurements import DenseMeasurements
 from weakprox.losses.moments import Moments
-from weakprox.penalties import Smoothed
+from weakprox.penalties.base import Smoothed
 from weakprox.problem import Problem
 from weakprox.result import COLUMNS, Counts, Result, Trace
 from weakprox.run.state import Call, Data, Origin, Tracker

@@ -17,23 +17,15 @@ from weakprox.errors import ConvexityError, InputError
 from weakprox.linalg.arrays import Array, namespace, to_numpy, wide
 from weakprox.linalg.lowrank import LowRank
 from weakprox.linalg.simplex import rounded_inside
-from weakprox.penalties import L1, Box, ElasticNet, GroupL2, MaxAffine, SignedL1, Sum, Zero
 from weakprox.problem import Problem
 from weakprox.protocols import spectral_capabilities
 from weakprox.run.plan import held_bytes
 from weakprox.run.state import State
 from weakprox.solvers._gap_driven import Contradicted, TooWide
 from weakprox.solvers.base import Method, fits
-from weakprox.spectral import NuclearBall, NuclearNorm, TracePSD
 
 Begin = Callable[[State, Array | LowRank | None], State]
 
-# Exactly these classes: a subclass may hold arrays of its own. Those of L1 and Box suit any
-# dtype.
-WITHOUT_ARRAYS = (
-    *(L1, Box, ElasticNet, GroupL2, SignedL1, Zero),
-    *(NuclearBall, NuclearNorm, TracePSD),
-)
 STALLED = 12  # iterations without progress after which a run changes to float64
 # Shares of the accuracy to aim at in float64; the rest is for rounding the answer to float32.
 SHARE, LEAST_SHARE, ROUNDED = 0.8, 0.5, 3e-7
@@ -174,16 +166,15 @@ def is_wide(X: Array | LowRank) -> bool:
 
 def in_float64(problem: Problem) -> Problem | None:
     """Return the problem with data in float64; None if a term does not offer that."""
-    found, spectral = smooth_in_float64(problem), _wide(problem.spectral)
-    if found is None or spectral is None:
-        return None
-    return found.altered(spectral=spectral)
+    found, offered = smooth_in_float64(problem), problem.of_spectral.in_float64
+    spectral = None if found is None or offered is None else offered()
+    return None if found is None or spectral is None else found.altered(spectral=spectral)
 
 
 def smooth_in_float64(problem: Problem) -> Problem | None:
     """Return the problem with G and R in float64 and h unchanged; None if not offered."""
-    offered = problem.of_loss.in_float64
-    penalty = _wide(problem.penalty)
+    offered, wider = problem.of_loss.in_float64, problem.of_penalty.in_float64
+    penalty = None if wider is None else wider()
     loss = None if offered is None or penalty is None else offered()
     if loss is None:
         return None
@@ -223,15 +214,3 @@ def within(X: LowRank, spectral: Any) -> LowRank:
 def _tau(spectral: Any) -> float:
     tau = spectral_capabilities(spectral).tau
     return math.inf if tau is None else float(tau)
-
-
-def _wide(term: Any) -> Any:
-    """Return a penalty or a spectral term for float64 arrays; None if that is unknown."""
-    if type(term) in WITHOUT_ARRAYS:
-        return term
-    if type(term) is MaxAffine:
-        return MaxAffine(wide(term.A), wide(term.b))
-    if type(term) is Sum:
-        parts = [_wide(part) for part in term.parts]
-        return None if None in parts else Sum(tuple(parts))
-    return None

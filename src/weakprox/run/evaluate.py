@@ -35,7 +35,7 @@ from weakprox.losses.empirical import Empirical
 from weakprox.passes import passes_for, reference
 from weakprox.passes.compiling import COMPILED_FROM
 from weakprox.problem import Problem, distance_parts
-from weakprox.protocols import Candidate, DualPoint, WeakProx
+from weakprox.protocols import Candidate, DualPair, DualPoint, WeakProx
 from weakprox.result import Certificate, Look, Result, Status
 from weakprox.run.escalate import rounded, smooth_in_float64
 from weakprox.run.plan import held_bytes
@@ -313,7 +313,7 @@ def prove(state: State, candidate: Candidate, *, ending: bool = False) -> State:
         again = ending or state.tracker.attempts % SECOND == 0
         if min(problem.shape) > EXACT_BELOW and not again:
             return state  # some more steps cost less than another decomposition
-    at = getattr(dual, "at", None)  # a dual point that comes with a point of its own
+    at = dual.at if isinstance(dual, DualPair) else None
     least = min(problem.shape)
     rank = min(2 * state.memory.rank + 8, least)
     if state.tracker.attempts > 1 and least <= THOROUGH:

@@ -20,7 +20,7 @@ from weakprox.linalg.arrays import gaussian, to_numpy
 from weakprox.linalg.lowrank import LowRank
 from weakprox.linalg.threads import one_thread
 from weakprox.losses import Completion
-from weakprox.losses.entry_losses import Huber, Squared
+from weakprox.losses.entry_losses import threshold_of
 from weakprox.losses.observed import Effects
 from weakprox.metering import Budget, Meter
 from weakprox.passes import ValueForm, compiling
@@ -30,7 +30,7 @@ from weakprox.result import Result
 from weakprox.run.choose import chosen
 from weakprox.selection.noise import Values
 from weakprox.selection.search import Deadline, Search, Seed, stream
-from weakprox.solvers._gap_driven import Plan
+from weakprox.solvers._gap_driven import GapParameters
 from weakprox.solvers.base import Tools
 from weakprox.solvers.factored_proximal import FactoredProximal, Steps
 from weakprox.solvers.filled_proximal import FilledProximal
@@ -173,7 +173,7 @@ class HeldOutEntries:
         if debias and X.rank:
             found = minimize_scalar(at, bounds=FACTORS, method="bounded", options=LINE)
             factor = min(1.0, float(found.x), key=at)
-        twice = 2.0 if isinstance(loss.loss, (Squared, Huber)) else 1.0
+        twice = 1.0 if threshold_of(loss.loss) is None else 2.0
         return twice * at(factor), factor
 
     def _clipped(self, x: Values) -> Values:
@@ -413,8 +413,8 @@ def filled_point(
         effects = Effects(unit * mean, unit * rows, unit * columns)
         return LowRank(V.U, unit * V.s, V.Vt), effects
     steps, residuals = FilledSteps.of(problem, rank), None
-    plan = Plan(0.0, 0.0, problem.loss.smoothness)
-    state, still = steps.begun(start, plan, lambda f: tol * abs(f)), 0
+    parameters = GapParameters(0.0, 0.0, problem.loss.smoothness)
+    state, still = steps.begun(start, parameters, lambda f: tol * abs(f)), 0
     for k in range(1, STEPS + 1):
         before = state.last
         state, residuals = steps.step(state, k)

@@ -94,6 +94,7 @@ class Tried:
     points: list[Candidate] = field(default_factory=list)
     found: list[HeldOut] = field(default_factory=list)
     repeats: int = 1  # sets of copies that were compared with
+    folds: int = COPIES
 
     def add(self, points: list[Candidate], found: HeldOut) -> None:
         """Record candidates, in the order of the entries of a grid."""
@@ -125,7 +126,7 @@ class Tried:
     def undecided(self) -> list[int]:
         """Candidates within a few standard errors of the best; empty if there are no others."""
         errors = self.errors
-        if len(errors) < COPIES:
+        if len(errors) < self.folds:
             return []
         found = near(errors, CLOSE)
         return np.flatnonzero(found).tolist() if found.sum() > 1 else []
@@ -206,7 +207,8 @@ class NoisyMatrix:
     seed: int = 0
     deadline: Deadline = Deadline()  # noqa: RUF009 (immutable)
     progress: bool | Literal["auto"] = False
-    # cache of comparisons, since a first fit often confirms the noise level
+    folds: int = COPIES  # copies that the matrix is split into
+    # comparisons by what they depend on: the noise level is often confirmed by a first fit
     _known: dict[Hashable, Tried] = field(default_factory=dict, compare=False, repr=False)
 
     @property
@@ -279,8 +281,8 @@ class NoisyMatrix:
         if key in self._known:
             return self._known[key]
         grid = self.grid(noise, lam, tau, *QUICK)
-        copies = self.copies(noise, COPIES)
-        tried = Tried(self.debias)
+        copies = self.copies(noise, self.folds)
+        tried = Tried(self.debias, folds=self.folds)
         if lam is None and tau is None and not self.deadline.passed:
             simple = _simple_points(self.M, grid)
             tried.add(simple, _closed_forms(copies, simple))
@@ -328,7 +330,7 @@ class NoisyMatrix:
         found = []
         for seed in seeds.tolist():
             other = replace(self, seed=seed)
-            copies = other.copies(noise, COPIES)
+            copies = other.copies(noise, self.folds)
             parts = [_closed_forms(copies, simple)] if simple else []
             for lam in lams:
                 taus = [p.tau for p in order if p not in simple and p.lam == lam]
@@ -373,7 +375,7 @@ def choose_weights(
     unit, since fourth powers are computed.
     """
     part = M
-    if (COPIES + SEARCH_ARRAYS) * 8 * math.prod(M.shape) > room():
+    if (settings.get("folds", COPIES) + SEARCH_ARRAYS) * 8 * math.prod(M.shape) > room():
         part = _part(M, settings.get("psd", False), settings.get("seed", 0))
     deadline = Deadline.after(max_seconds).share()
     values = matrix("M", np.asarray(part[:]))

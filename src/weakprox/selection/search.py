@@ -190,11 +190,14 @@ class Search(Generic[C]):
     answers: dict[C, list[Any]] = field(default_factory=dict, init=False)
     _data: list[Any] | None = field(default=None, init=False)
 
-    def grid(self, candidates: Sequence[C]) -> None:
-        """Try all candidates, fold by fold, so that only the data of one fold exist at a time.
+    def grid(
+        self, candidates: Sequence[C], enough: Callable[[Values], bool] | None = None
+    ) -> None:
+        """Try all candidates, fold by fold, so that the data of one fold exist at a time.
 
         A candidate starts from the answer to the one before it. If the time does not suffice
-        for all folds of candidates tried before, these are left out.
+        for all folds of candidates tried before, these are left out. Folds are left out, too,
+        if `enough` holds for the (first) losses so far, of shape (folds, candidates).
         """
         task = (self.prepare, self.trial, candidates, self.deadline)
         done: list[list[Loss]] = []
@@ -203,9 +206,10 @@ class Search(Generic[C]):
             with Progress(self.progress, counted=True) as display:
                 bar = display.add("search", total)
                 for k, fold in enumerate(self.folds):
-                    if not (done and self.deadline.passed):
-                        show = partial(self._show, display, bar, k)
-                        done.append(_followed(fold, *task, show=show))
+                    if done and (self.deadline.passed or (enough and enough(_table(done)))):
+                        break
+                    show = partial(self._show, display, bar, k)
+                    done.append(_followed(fold, *task, show=show))
         else:
             from joblib import Parallel, delayed, parallel_config
 
@@ -359,6 +363,14 @@ def scored(candidate: Any, loss: float) -> str:
 
 def _columns(loss: Loss) -> tuple[float, ...]:
     return loss if isinstance(loss, tuple) else (loss,)
+
+
+def _table(done: list[list[Loss]]) -> Values:
+    """The first losses, a row for each fold; NaN for candidates that were not tried."""
+    found = np.full((len(done), max(map(len, done))), np.nan)
+    for row, losses in zip(found, done, strict=True):
+        row[: len(losses)] = [_columns(loss)[0] for loss in losses]
+    return found
 
 
 def _followed(

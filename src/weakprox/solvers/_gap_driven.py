@@ -52,12 +52,15 @@ class Contradicted(Exception):  # noqa: N818 (a signal, not an error)
 
 
 @dataclass(frozen=True)
-class Plan:
+class GapParameters:
     """Constants of a run: accuracy, strong convexity, smoothness of the smooth part."""
 
     eps: float
     alpha: float
     beta: float
+
+
+Plan = GapParameters  # the name that `admm` imports
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -68,7 +71,7 @@ class GapMemory:
     V: LowRank | None
     h: float
     rank: int
-    parameters: Plan
+    parameters: GapParameters
     epoch: int = 0
     done: int = 0
     basis: Array | None = None

@@ -43,7 +43,7 @@ from weakprox.solvers._gap_driven import (
     STRETCH,
     GapDriven,
     GapMemory,
-    Plan,
+    GapParameters,
     TooWide,
     capped,
     start_at,
@@ -159,15 +159,15 @@ class DavisYin(GapDriven):
         """Constants, and z: the given point, or a proximal gradient step on G + R from zero."""
         first = start_at(problem, X)
         given, h = self.first(problem, X, first, tools)
-        plan = _plan(problem, tools)
-        gamma = 1.0 / plan.beta
+        parameters = _parameters(problem, tools)
+        gamma = 1.0 / parameters.beta
         z = tools.arena.like(first)
         if X is None:  # start from zero: one proximal gradient step on G + R alone
             first_target(tools, gamma, z)
         else:
             z[...] = first
         rank = capped(self.first_rank, problem.shape, self.rank)
-        return Memory(V=given, h=h, z=z, gamma=gamma, rank=rank, parameters=plan, X=first)
+        return Memory(V=given, h=h, z=z, gamma=gamma, rank=rank, parameters=parameters, X=first)
 
     def continued(self, memory: Memory, signal: TooWide) -> Memory:
         """Return the first memory, moved to where another splitting ended."""
@@ -191,15 +191,15 @@ class DavisYin(GapDriven):
         errors. If R vanishes, the first gamma is used, which solves a quadratic G at once.
         """
         given, h = self.first(problem, None, problem.loss.reference, tools)
-        plan = _plan(problem, tools)
-        gamma, X = past.step(plan.beta), past.point
+        parameters = _parameters(problem, tools)
+        gamma, X = past.step(parameters.beta), past.point
         z = tools.loss.grad(X, tools.loss.everything(), out=tools.arena.like(X))
         z += past.pull
         z *= -gamma
         z += (1.0 - gamma * problem.penalty.curvature) * X
         rank = capped(past.rank + SPARE, problem.shape, self.rank)
         first = start_at(problem, None)
-        cold = Memory(V=given, h=h, gamma=gamma, rank=rank, parameters=plan, X=first)
+        cold = Memory(V=given, h=h, gamma=gamma, rank=rank, parameters=parameters, X=first)
         return replace(cold, z=z, basis=past.basis)
 
     def dual(self, problem: Problem, memory: Memory) -> DualPoint:
@@ -250,8 +250,8 @@ class LeanSplitting(GapDriven):
     def start(self, problem: Problem, X: Array | None, tools: Tools) -> Memory:
         """Constants only; the row space of a given first point starts the block."""
         beta = problem.loss.smoothness + problem.penalty.curvature
-        plan, width = Plan(tools.eps, problem.strong_convexity(), beta), FIRST_WIDTH
-        width = min(width, *problem.shape)
+        parameters = GapParameters(tools.eps, problem.strong_convexity(), beta)
+        width = min(FIRST_WIDTH, *problem.shape)
         given, values = LowRank.zero(problem.shape, problem.loss.reference), np.zeros(1)
         if X is not None:
             given = tools.compressed(X, width)
@@ -261,8 +261,8 @@ class LeanSplitting(GapDriven):
             V=given,
             h=h,
             rank=1,
-            parameters=plan,
-            gamma=1.0 / plan.beta,
+            parameters=parameters,
+            gamma=1.0 / parameters.beta,
             values=values,
             width=width,
         )
@@ -326,10 +326,10 @@ class LeanSplitting(GapDriven):
         return fits(problem, ARRAYS["DavisYin"].most * size)
 
 
-def _plan(problem: Problem, tools: Tools) -> Plan:
+def _parameters(problem: Problem, tools: Tools) -> GapParameters:
     """Constants of a run; any smoothness works if G + R is linear."""
     beta = problem.loss.smoothness + problem.penalty.curvature or 1.0
-    return Plan(tools.eps, problem.strong_convexity(needed=False), beta)
+    return GapParameters(tools.eps, problem.strong_convexity(needed=False), beta)
 
 
 def balanced(near: float, far: float, relative: float) -> float:

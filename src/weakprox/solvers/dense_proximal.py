@@ -31,7 +31,7 @@ from weakprox.passes import ValueForm
 from weakprox.passes.ritz import whitened
 from weakprox.problem import Problem
 from weakprox.protocols import Candidate, DualPoint
-from weakprox.solvers._gap_driven import STRETCH, GapDriven, Plan
+from weakprox.solvers._gap_driven import STRETCH, GapDriven, GapParameters
 from weakprox.solvers.base import Tools
 
 FIRST_WIDTH = 16  # width of the block of the first decomposition
@@ -52,7 +52,7 @@ class Memory:
     before: LowRank
     block: Array
     shown: LowRank  # the last point whose value is known
-    parameters: Plan
+    parameters: GapParameters
     last: float = math.inf  # f there
     rank: int = 0
     momentum: float = 1.0
@@ -105,7 +105,7 @@ class DenseProximal(GapDriven):
         width = min(FIRST_WIDTH, *cells.shape)
         block = gaussian(tools.rng(0), (cells.shape[1], width), reference)
         first = LowRank.zero(cells.shape, reference)
-        plan = Plan(tools.eps, 0.0, cells.smoothness)
+        parameters = GapParameters(tools.eps, 0.0, cells.smoothness)
         if X is not None:
             given = tools.compressed(X)
             first = LowRank(wide(given.U), wide(given.s), wide(given.Vt))
@@ -119,7 +119,7 @@ class DenseProximal(GapDriven):
                 found = rough.stepped(first, block)
                 block = found.block
             first = found.V
-        return Memory(first, first, block, first, plan, rank=first.rank)
+        return Memory(first, first, block, first, parameters, rank=first.rank)
 
     def candidate(self, memory: Memory) -> Candidate:
         """The last point."""

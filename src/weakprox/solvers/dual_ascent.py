@@ -22,7 +22,7 @@ from weakprox.solvers._gap_driven import (
     FIRST_RANK,
     GapDriven,
     GapMemory,
-    Plan,
+    GapParameters,
     adaptive_prox,
     capped,
     judged,
@@ -79,12 +79,13 @@ class DualAscent(GapDriven):
 
     def start(self, problem: Problem, X: Array | None, tools: Tools) -> Memory:
         """Uniform weights, or those of the largest piece at the first point."""
-        plan = Plan(tools.eps, problem.strong_convexity(), problem.loss.smoothness)
+        alpha, beta = problem.strong_convexity(), problem.loss.smoothness
+        parameters = GapParameters(tools.eps, alpha, beta)
         first, R = start_at(problem, X), problem.penalty
         given, h = self.first(problem, X, first, tools)
         y = R.ascend(None, first, 0.0, geometry="euclidean")
         rank = capped(FIRST_RANK, problem.shape, self.rank)
-        return Memory(X=first, V=given, h=h, y=y, rank=rank, parameters=plan)
+        return Memory(X=first, V=given, h=h, y=y, rank=rank, parameters=parameters)
 
     def step(self, problem: Problem, memory: Memory, tools: Tools) -> Memory:
         R, loss = problem.penalty, problem.loss

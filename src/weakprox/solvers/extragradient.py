@@ -30,7 +30,7 @@ from weakprox.solvers._gap_driven import (
     FIRST_RANK,
     GapDriven,
     GapMemory,
-    Plan,
+    GapParameters,
     adaptive_prox,
     capped,
     judged,
@@ -99,10 +99,10 @@ class Extragradient(GapDriven):
         first = first_point(problem, X)
         given, h = self.first(problem, X, first, tools)
         rank = capped(FIRST_RANK, problem.shape, self.rank)
-        plan = Plan(tools.eps, c.alpha, beta)
+        parameters = GapParameters(tools.eps, c.alpha, beta)
         t = beta if beta > 0.0 else 1.0
         y = problem.penalty.ascend(None, first, t, geometry="euclidean")
-        return Memory(X=first, y=y, V=given, h=h, balance=t, rank=rank, parameters=plan)
+        return Memory(X=first, y=y, V=given, h=h, balance=t, rank=rank, parameters=parameters)
 
     def candidate(self, memory: Memory) -> Candidate:
         """Return the last trial point, or that of the average, and the best dual point."""

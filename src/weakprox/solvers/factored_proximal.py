@@ -35,14 +35,14 @@ from weakprox.certificates.observed import (
 from weakprox.linalg.arrays import Array, gaussian, gram, inner, like, namespace, wide
 from weakprox.linalg.decompositions import eigh, svd
 from weakprox.linalg.lowrank import LowRank
-from weakprox.losses.entry_losses import Squared
+from weakprox.losses.entry_losses import is_squared
 from weakprox.losses.observed import LOOSE, TIGHT, Effects, Observed
 from weakprox.passes import ValueForm
 from weakprox.passes.blocks import Vector
 from weakprox.passes.ritz import ritz, whitened
 from weakprox.problem import Problem
 from weakprox.protocols import Candidate, DualPoint
-from weakprox.solvers._gap_driven import STRETCH, GapDriven, Plan
+from weakprox.solvers._gap_driven import STRETCH, GapDriven, GapParameters
 from weakprox.solvers.base import Tools
 
 SHARE = 0.1  # accuracy of intercepts, as a share of the relative gap
@@ -77,7 +77,7 @@ class Memory:
     effects: Effects
     block: Array
     steep: float  # 1 / step size
-    parameters: Plan
+    parameters: GapParameters
     rank: int = 0
     momentum: float = 1.0
     level: float = math.inf  # lam, or the multiplier of the ball
@@ -143,11 +143,13 @@ class FactoredProximal(GapDriven):
         if first.rank:  # the leading vectors of the residual are near those of X
             known = first.Vt[: first.rank].T * math.sqrt(data.shape[1])
             block = namespace(x).concat([known, block], axis=1)[:, : min(data.shape)]
-        plan = Plan(tools.eps, 0.0, steep)
+        parameters = GapParameters(tools.eps, 0.0, steep)
         value = data.value(x, effects) + problem.spectral.value(first)
         level = form.lam if math.isinf(form.tau) else 0.0
         options: dict[str, Any] = {"last": value, "value": value, "rank": first.rank}
-        return Memory(first, x, first, x, effects, block, steep, plan, level=level, **options)
+        return Memory(
+            first, x, first, x, effects, block, steep, parameters, level=level, **options
+        )
 
     def candidate(self, memory: Memory) -> Candidate:
         """The last point."""
@@ -461,7 +463,7 @@ class Steps:
     def _length(self, state: Memory, moved: Array) -> float:
         """Length of a correction: one, or less if the loss would grow too much."""
         data, length = self.data, 1.0
-        if isinstance(data.loss, Squared):  # whose curvature is the same everywhere
+        if is_squared(data.loss):  # whose curvature is the same everywhere
             return length
         limit = GROWTH * max(data.value(state.x, state.effects), 1e-300)
         for _ in range(SHORTER):

@@ -40,7 +40,7 @@ from weakprox.passes import ValueForm
 from weakprox.problem import Problem
 from weakprox.protocols import Candidate, DualPoint
 from weakprox.resources.memory import give_back
-from weakprox.solvers._gap_driven import STRETCH, GapDriven, Plan, TooWide
+from weakprox.solvers._gap_driven import STRETCH, GapDriven, GapParameters, TooWide
 from weakprox.solvers._ridge_sweeps import RidgeSweeps
 from weakprox.solvers.base import Tools
 from weakprox.solvers.factored_proximal import FactoredProximal
@@ -81,7 +81,7 @@ class Memory:
     V: LowRank
     fill: Array  # fill from which the next step is made
     image: Array  # image of the last step: the fill of V, or that after a sweep
-    parameters: Plan
+    parameters: GapParameters
     rank: int = 0
     momentum: float = 1.0  # zero if the first point was near the solution
     residuals: tuple[Array, ...] = ()  # differences of `rest`, over `Filled.unit`
@@ -157,9 +157,9 @@ class FilledProximal(GapDriven):
 
     def start(self, problem: Problem, X: Array | LowRank | None, tools: Tools) -> Memory:
         """Start from the user's first point, from strong factors, or from zero."""
-        plan = Plan(tools.eps, 0.0, problem.loss.smoothness)
+        parameters = GapParameters(tools.eps, 0.0, problem.loss.smoothness)
         first = None if X is None else tools.compressed(X, self.rank or min(problem.shape))
-        return self._steps(problem, tools).begun(first, plan, tools.accuracy)
+        return self._steps(problem, tools).begun(first, parameters, tools.accuracy)
 
     def _steps(self, problem: Problem, tools: Tools) -> Steps:
         """The steps of this run; their array is made once."""
@@ -242,7 +242,7 @@ class Steps:
             sweeps = RidgeSweeps(filled, form.lam / filled.weight, cap)
         return cls(filled, form, cap, sweeps)
 
-    def begun(self, X: LowRank | None, plan: Plan, accuracy: Any) -> Memory:
+    def begun(self, X: LowRank | None, parameters: GapParameters, accuracy: Any) -> Memory:
         """The state at X, or at a first point of its own; `accuracy` is that at a value."""
         filled = self.filled
         V = None if X is None else filled.point(LowRank(wide(X.U), wide(X.s), wide(X.Vt)))
@@ -251,11 +251,11 @@ class Steps:
         if V is None:
             zero = LowRank.zero(filled.data.shape, filled.data.values)
             short = filled.empty().astype(np.float32 if math.isfinite(filled.rough) else float)
-            return Memory(zero, short, short, plan, single=math.isfinite(filled.rough))
+            return Memory(zero, short, short, parameters, single=math.isfinite(filled.rough))
         kind: Any = np.float32 if math.isfinite(filled.rough) else np.float64
         fill, smooth = filled.after(_product(V.U * V.s, V.Vt, kind))
         f, V = self._value(smooth, V.s, kind), filled.point(V)
-        state = Memory(V, fill, fill, plan, rank=V.rank, momentum=0.0, last=f, value=f)
+        state = Memory(V, fill, fill, parameters, rank=V.rank, momentum=0.0, last=f, value=f)
         # a user's first point may be near the solution
         rough = X is None and kind == np.float32
         if rough or self._in_single(replace(state, single=True), accuracy(f)):

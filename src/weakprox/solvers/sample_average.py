@@ -44,7 +44,7 @@ from weakprox.losses.empirical import Empirical
 from weakprox.losses.inputs import CHUNK_BYTES
 from weakprox.metering import StopRun
 from weakprox.problem import Problem
-from weakprox.protocols import Batch, Candidate, DualPoint, Loss, loss_capabilities
+from weakprox.protocols import Batch, Candidate, DualPair, DualPoint, Loss, loss_capabilities
 from weakprox.resources.memory import room
 from weakprox.result import Status
 from weakprox.solvers._gap_driven import Contradicted
@@ -74,7 +74,7 @@ Pool = tuple[tuple[Batch, int], ...]
 
 
 @dataclass(frozen=True)
-class Plan:
+class Sampling:
     """Settings of the run and its latest measurements."""
 
     eps: float
@@ -104,7 +104,7 @@ class Memory:
     h: float
     epoch: int
     rank: int
-    parameters: Plan
+    parameters: Sampling
     pool: Pool
     noise: Noise
     warm: bool  # whether X is worth starting from
@@ -184,9 +184,9 @@ class SampleAverage(Method):
         _, noise = noise_at(problem, problem.loss, first, pool)
         alpha = problem.loss.strong_convexity + problem.penalty.curvature
         across = float(problem.of_spectral.diameter or math.inf)
-        plan = Plan(tools.eps, alpha, self.confidence, self.rarest, across)
+        sampling = Sampling(tools.eps, alpha, self.confidence, self.rarest, across)
         h = problem.spectral.value(tools.compressed(first))
-        memory = Memory(first, None, h, 0, 1, plan, pool, noise, warm=X is not None)
+        memory = Memory(first, None, h, 0, 1, sampling, pool, noise, warm=X is not None)
         return self._measured(memory, noise, cancel)
 
     def finished(self, memory: Memory) -> bool:
@@ -265,8 +265,10 @@ class SampleAverage(Method):
     def _measured(self, memory: Memory, noise: Noise, cancel: bool) -> Memory:
         """Return the memory with the measured noise and the resulting error bound."""
         have, seen = memory.have, (noise.variance, noise.concentration)
-        plan = replace(memory.parameters, samples=have, variance=seen[0], concentration=seen[1])
-        memory = replace(memory, noise=noise, parameters=plan)
+        sampling = replace(
+            memory.parameters, samples=have, variance=seen[0], concentration=seen[1]
+        )
+        memory = replace(memory, noise=noise, parameters=sampling)
         error = noise.error(have, self.confidence) if cancel else self._test(memory).error
         return replace(memory, error=error)
 
@@ -406,9 +408,10 @@ class Watch:
     def good(self, candidate: Candidate) -> bool:
         """Return True if the candidate's gap, with the sampling error, reaches the goal."""
         dual = candidate.dual or self.engine.dual(self.mean, self.memory.inner)
-        X = getattr(dual, "at", None) or candidate.V  # the point of that dual point
-        if X is None:
-            X = self.outer.compressed(candidate.X)
+        X = dual.at if isinstance(dual, DualPair) else None
+        X = candidate.V if X is None else X
+        if not isinstance(X, LowRank):
+            X = self.outer.compressed(candidate.X if X is None else X)
         self.point, rng, gradient = (X, dual), self.outer.rng(DRAWS), self.gradient(X)
         self.found = sampled_gap(
             self.problem, X, dual, gradient, self.memory.error, rng=rng, enough=self.goal

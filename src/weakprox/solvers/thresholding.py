@@ -26,7 +26,7 @@ from weakprox.passes import ValueForm
 from weakprox.problem import Problem
 from weakprox.protocols import Candidate, DualPoint
 from weakprox.resources.memory import room
-from weakprox.solvers._gap_driven import GapDriven, Plan, TooWide
+from weakprox.solvers._gap_driven import GapDriven, GapParameters, TooWide
 from weakprox.solvers.base import ARRAYS, Method, Tools
 from weakprox.solvers.davis_yin import DavisYin
 
@@ -45,7 +45,7 @@ class Memory:
     """State between two steps: the point, and what the next decomposition starts from."""
 
     V: LowRank
-    parameters: Plan
+    parameters: GapParameters
     basis: Array | None = None  # right singular vectors of C
     edge: float = 0.0  # a singular value below those of the solution
     norm: float = 0.0  # largest
@@ -96,12 +96,12 @@ class Thresholding(GapDriven):
     def start(self, problem: Problem, X: Array | LowRank | None, tools: Tools) -> Memory:
         """Start from the row space of the first point, or from a random block."""
         C, _ = _terms(problem)
-        plan = Plan(tools.eps, 1.0, 1.0)
+        parameters = GapParameters(tools.eps, 1.0, 1.0)
         if X is None:
-            return Memory(LowRank.zero(C.shape, np.empty(0)), plan)
+            return Memory(LowRank.zero(C.shape, np.empty(0)), parameters)
         given = tools.compressed(X)
         basis = np.asarray(given.Vt.T, dtype=float)
-        return Memory(given, plan, basis, width=int(basis.shape[1]), accuracy=AS_GIVEN)
+        return Memory(given, parameters, basis, width=int(basis.shape[1]), accuracy=AS_GIVEN)
 
     def step(self, problem: Problem, memory: Memory, tools: Tools) -> Memory:
         """Decompose C, and report the proximal point in the span of the triplets."""

@@ -45,7 +45,9 @@ class Exact(Spectral):
     def capabilities(self) -> SpectralCapabilities:
         """A conjugate, if one is given."""
         known = self.conjugate_of is not None
-        return SpectralCapabilities(has_conjugate=known, in_unit=self.in_unit)
+        return SpectralCapabilities(
+            has_conjugate=known, value_of=self.value_of, in_unit=self.in_unit
+        )
 
     def in_unit(self, unit: float) -> Exact:
         """h/unit^2 as a function of X/unit; proximal weights are the same in both."""

@@ -15,7 +15,7 @@ from weakprox.linalg.bounds import norm_estimate, spectral_norm_bound
 from weakprox.linalg.lowrank import LowRank, random_lowrank
 from weakprox.linalg.simplex import project_capped, rounded_inside, threshold
 from weakprox.passes import ValueForm
-from weakprox.protocols import Extreme, SpectralCapabilities, Tolerance, WeakProx
+from weakprox.protocols import Extreme, SpectralCapabilities, Stated, Tolerance, WeakProx
 from weakprox.spectral import singular
 
 FEASIBLE = 1e-9  # relative slack below which a point counts as inside
@@ -50,6 +50,8 @@ class Bounded(singular.Spectral):
             extreme=term.extreme,
             rough_conjugate=term.rough_conjugate,
             in_unit=self.in_unit,
+            in_float64=lambda: self,
+            stated=Stated("psd" if self.symmetric else "ball", {"tau": self.tau}),
         )
 
     @property
@@ -206,6 +208,8 @@ class NuclearNorm(singular.Spectral):
             conjugate_within=self.conjugate_within,
             rough_conjugate=self.rough_conjugate,
             in_unit=self.in_unit,
+            in_float64=lambda: self,
+            stated=Stated("norm", {"lam": self.lam}),
         )
 
     def value(self, X: LowRank) -> float:

@@ -27,7 +27,7 @@ from weakprox.errors import InputError
 from weakprox.hints import needs_problem
 from weakprox.linalg.arrays import Array, add_scaled, inner, sqnorm, zeros
 from weakprox.metering import Budget, Meter, MeteredLoss
-from weakprox.penalties import Smoothed
+from weakprox.penalties.base import Smoothed
 from weakprox.problem import Constants, Problem
 from weakprox.theory.gradients import mean_gradient
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from weakprox.linalg.arrays import Array, add_scaled, row_blocks, sqnorm
-from weakprox.penalties import Smoothed
+from weakprox.penalties.base import Smoothed
 
 PARTS = 8  # groups of inner samples, whose means show the variance
 

@@ -155,14 +155,9 @@ def prepared(claim: Claim, statement: Statement) -> Prepared:
 
 def reach(statement: Statement, value: float) -> float:
     """A bound on the nuclear norm of an optimum, given an upper bound on the minimum."""
-    tau = getattr(statement.spectral, "tau", None)
-    if tau is not None:
-        return float(tau)
-    lam = getattr(statement.spectral, "lam", 0.0)
     infima: list[Any] = [part.infimum for part in (statement.loss, *statement.penalties)]
-    if not lam > 0.0 or None in infima:
-        return math.inf
-    return max(0.0, value - math.fsum(infima)) / lam * (1 + 8 * U)
+    above = math.inf if None in infima else max(0.0, value - math.fsum(infima))
+    return statement.spectral.reach(above)
 
 
 def proved(claim: Claim, statement: Statement, value: float) -> Proved:

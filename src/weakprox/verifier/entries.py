@@ -47,6 +47,7 @@ class Terms:
 class SquaredEntry:
     """(z - v)^2 / 2."""
 
+    square: ClassVar[bool] = True
     trusted: ClassVar[tuple[str, ...]] = ()
 
     def at(self, v: Matrix, z: Matrix) -> Terms:
@@ -69,6 +70,7 @@ class HuberEntry:
     """r^2/2 for |r| <= k, else k |r| - k^2/2, with r = z - v."""
 
     k: float
+    square: ClassVar[bool] = False
     trusted: ClassVar[tuple[str, ...]] = ()
 
     def at(self, v: Matrix, z: Matrix) -> Terms:
@@ -91,6 +93,7 @@ class HuberEntry:
 class LogisticEntry:
     """log(1 + e^z) - v z for v = 0 or 1."""
 
+    square: ClassVar[bool] = False
     trusted: ClassVar[tuple[str, ...]] = ()
 
     def at(self, v: Matrix, z: Matrix) -> Terms:
@@ -117,6 +120,7 @@ class LogisticEntry:
 class PoissonEntry:
     """e^z - v z + v log v - v for counts v."""
 
+    square: ClassVar[bool] = False
     trusted: ClassVar[tuple[str, ...]] = ()
 
     def at(self, v: Matrix, z: Matrix) -> Terms:
@@ -146,6 +150,7 @@ class OwnEntry:
     slope: Callable[[Matrix, Matrix], Any]
     bend: Callable[[Matrix, Matrix], Any]
     conjugate_of: Callable[[Matrix, Matrix], Any]
+    square: ClassVar[bool] = False
     trusted: ClassVar[tuple[str, ...]] = ("the functions of the loss of an entry",)
 
     def at(self, v: Matrix, z: Matrix) -> Terms:
@@ -224,7 +229,7 @@ class Entries:
     @property
     def quadratic(self) -> bool:
         """True if G is a sum of squares, which is linearised at a point instead."""
-        return type(self.entry) is SquaredEntry and self.intercepts == "none"
+        return self.entry.square and self.intercepts == "none"
 
     @property
     def limits(self) -> tuple[Any, Any]:

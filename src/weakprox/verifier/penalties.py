@@ -42,6 +42,11 @@ class Box:
     curvature: float = 0.0
     infimum: ClassVar[float | None] = 0.0  # a lower bound on R
 
+    @property
+    def steepest(self) -> float:
+        """The largest slope of an entry or a group."""
+        return max(self.above, self.below)
+
     def value(self, X: Point) -> Near:
         parts = []
         for first, last in sums.blocks(*X.shape):
@@ -51,7 +56,7 @@ class Box:
             if self.curvature:
                 parts.append(dot(x, x).times(0.5 * self.curvature))
                 parts.append(Near(0.0, self.curvature * (X.error * (norm(x) + X.error))))
-        return added([*parts, Near(0.0, max(self.above, self.below) * X.spread)])
+        return added([*parts, Near(0.0, self.steepest * X.spread)])
 
     def pull(self, y: Any, shape: tuple[int, int]) -> Pull:
         """Shares of the ends of the range, which they reach exactly."""
@@ -76,6 +81,10 @@ class Range:
     curvature: ClassVar[float] = 0.0
     infimum: ClassVar[float | None] = 0.0
 
+    @property
+    def steepest(self) -> float:
+        return float(np.max(self.slopes))
+
     def _rows(self, first: int, last: int) -> tuple[Any, ...]:
         """Slopes and ends of some rows."""
         parts = (np.asarray(x, dtype=np.float64) for x in (self.slopes, self.low, self.high))
@@ -87,7 +96,7 @@ class Range:
             x, (slopes, low, high) = X.rows(first, last), self._rows(first, last)
             found = total(slopes * np.maximum(np.maximum(low - x, x - high), 0.0))
             parts.append(Near(found, 8 * U * found))
-        return added([*parts, Near(0.0, float(np.max(self.slopes)) * X.spread * (1 + 8 * U))])
+        return added([*parts, Near(0.0, self.steepest * X.spread * (1 + 8 * U))])
 
     def pull(self, y: Any, shape: tuple[int, int]) -> Pull:
         """Slopes within their limits, with room for rounding; none towards an infinite end."""
@@ -115,6 +124,10 @@ class Groups:
     axis: int
     curvature: ClassVar[float] = 0.0
     infimum: ClassVar[float | None] = 0.0
+
+    @property
+    def steepest(self) -> float:
+        return self.lam
 
     def value(self, X: Point) -> Near:
         """Sum of the norms; computed in one piece for columns."""
@@ -147,6 +160,7 @@ class Largest:
     """The largest of <A_i, X> - b_i; A is read as an array of shape (n, m, d)."""
 
     curvature = 0.0
+    steepest = math.inf  # unknown
     infimum: float | None = None
 
     def __init__(self, A: Any, b: Any) -> None:
@@ -188,6 +202,7 @@ class OwnPenalty:
     curvature: float
     eps: float
     infimum: float | None = None
+    steepest: ClassVar[float] = math.inf  # unknown
 
     def value(self, X: Point) -> Near:
         return sums.trusted_value(self.function(X.rows(0, X.shape[0])), self.eps)

@@ -36,12 +36,17 @@ class Ball:
     """Nuclear norm at most tau."""
 
     tau: float
+    growth: ClassVar[float] = 0.0  # h is at least this many times the nuclear norm
     symmetric: ClassVar[bool] = False
     trusted: ClassVar[tuple[str, ...]] = ()
 
     def value(self, X: Factors) -> tuple[Near, float]:
         """Zero, and the excess of the nuclear norm over tau."""
         return Near(0.0), max(0.0, X.nuclear_norm().lower / self.tau - 1.0)
+
+    def reach(self, above: float) -> float:
+        """A bound on the nuclear norm of an optimum with h at most `above`."""
+        return float(self.tau)
 
     def least(self, c: Slope, w: float, rank: int, rho: float) -> Least:
         found = singular_values(c, rank, lambda s: threshold(s, w * self.tau))
@@ -53,6 +58,7 @@ class Psd:
     """Symmetric positive semidefinite with trace at most tau."""
 
     tau: float
+    growth: ClassVar[float] = 0.0
     symmetric: ClassVar[bool] = True
     trusted: ClassVar[tuple[str, ...]] = ()
 
@@ -66,6 +72,9 @@ class Psd:
         off = max(skew - error, -float(values[0]) - error, 0.0)
         trace = total(np.maximum(values, 0.0)) - len(values) * error
         return Near(0.0), max(off / self.tau, trace / self.tau - 1.0, 0.0)
+
+    def reach(self, above: float) -> float:
+        return float(self.tau)
 
     def least(self, c: Slope, w: float, rank: int, rho: float) -> Least:
         return within(eigenvalues(c), w, self.tau)
@@ -82,6 +91,13 @@ class Norm:
     def value(self, X: Factors) -> tuple[Near, float]:
         """Every matrix is allowed."""
         return X.nuclear_norm().times(self.lam), 0.0
+
+    @property
+    def growth(self) -> float:
+        return float(self.lam)
+
+    def reach(self, above: float) -> float:
+        return above / self.lam * (1 + 8 * U) if self.lam > 0.0 else math.inf
 
     def least(self, c: Slope, w: float, rank: int, rho: float) -> Least:
         """Soft thresholding."""
@@ -106,12 +122,16 @@ class OwnSpectral:
     function: Callable[[Matrix], float]
     minimum: Callable[[Matrix, float], float]
     eps: float
+    growth: ClassVar[float] = 0.0
     symmetric: ClassVar[bool] = False
     trusted: ClassVar[tuple[str, ...]] = ("the functions of the spectral term",)
 
     def value(self, X: Factors) -> tuple[Near, float]:
         found = float(self.function(X.rows(0, X.shape[0])))
         return trusted_value(found, self.eps), 0.0 if math.isfinite(found) else math.inf
+
+    def reach(self, above: float) -> float:
+        return math.inf
 
     def least(self, c: Slope, w: float, rank: int, rho: float) -> Least:
         """The bound by the user's proximal map or conjugate."""

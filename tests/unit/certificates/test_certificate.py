@@ -8,7 +8,8 @@ import weakprox as wp
 from weakprox.certificates.split import FixedDual, lower_bound
 from weakprox.linalg.simplex import project_capped
 from weakprox.losses import Completion, Custom, Denoising, Sensing
-from weakprox.penalties import L1, ElasticNet, GroupL2, MaxAffine, Smoothed
+from weakprox.penalties import L1, ElasticNet, GroupL2, MaxAffine
+from weakprox.penalties.base import Smoothed
 from weakprox.spectral import NuclearBall, NuclearNorm, TracePSD
 
 M = numbers(*SHAPE, seed=200)

@@ -24,7 +24,8 @@ from weakprox.certificates.sampled import (
 )
 from weakprox.certificates.split import FixedDual, lower_bound
 from weakprox.losses import Custom, Denoising, Sensing
-from weakprox.penalties import L1, ElasticNet, Smoothed
+from weakprox.penalties import L1, ElasticNet
+from weakprox.penalties.base import Smoothed
 from weakprox.spectral import NuclearBall, NuclearNorm, TracePSD
 
 SPECTRA = {

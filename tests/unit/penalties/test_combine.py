@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 from registry import OFFSETS, PIECES, SHAPE, numbers
 
-from weakprox.penalties import L1, ElasticNet, GroupL2, MaxAffine, Smoothed, Sum, Zero
+from weakprox.penalties import L1, ElasticNet, GroupL2, MaxAffine, Sum, Zero
+from weakprox.penalties.base import Smoothed
 
 X = numbers(*SHAPE, seed=140)
 PARTS = (L1(0.3), GroupL2(0.5), ElasticNet(0.1, 0.2), MaxAffine(PIECES, OFFSETS))
@@ -100,3 +101,21 @@ def test_rowwise_target(penalty, rowwise):
     wanted = Z - (G + smooth.grad(Z)) / 1.3
     smooth.target(Z, G, 1.3)
     assert np.allclose(G, wanted, rtol=1e-10, atol=1e-12)
+
+
+class Own:
+    """A penalty of the user's, which can be added only from the other side."""
+
+    curvature = 0.0
+    separable = rowwise = True
+
+    def smoothability(self, shape):
+        """That of the l1 norm."""
+        return L1(1.0).smoothability(shape)
+
+
+def test_a_penalty_of_the_users_is_added_in_either_order():
+    own, l1, groups = Own(), L1(0.5), GroupL2(0.25)
+    assert (own + l1).parts == (own, l1)
+    assert (l1 + own).parts == (l1, own)
+    assert (own + (l1 + groups)).parts == (own, l1, groups)

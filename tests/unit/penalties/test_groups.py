@@ -5,7 +5,8 @@ import pytest
 from registry import DOUBLE, numbers
 
 from weakprox.linalg.arrays import to_numpy
-from weakprox.penalties import GroupL2, Smoothed
+from weakprox.penalties import GroupL2
+from weakprox.penalties.base import Smoothed
 
 X = numbers(6, 4, seed=120)
 by_backend = pytest.mark.parametrize("backend", DOUBLE, ids=lambda b: b.name)

@@ -8,7 +8,8 @@ from registry import DOUBLE, OFFSETS, PIECES, SHAPE, numbers
 from scipy.special import logsumexp
 
 from weakprox.linalg.arrays import to_numpy
-from weakprox.penalties import MaxAffine, Smoothed, max_affine
+from weakprox.penalties import MaxAffine, max_affine
+from weakprox.penalties.base import Smoothed
 
 X = numbers(*SHAPE, seed=130)
 Z = (PIECES * X).sum(axis=(1, 2)) - OFFSETS

@@ -11,7 +11,8 @@ from registry import SHAPE, numbers
 import weakprox as wp
 from weakprox import solvers
 from weakprox.losses import Denoising
-from weakprox.penalties import L1, Smoothed
+from weakprox.penalties import L1
+from weakprox.penalties.base import Smoothed
 from weakprox.protocols import Candidate
 from weakprox.solvers.base import REQUIRED, Method, as_method
 from weakprox.spectral import NuclearBall

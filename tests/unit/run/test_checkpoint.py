@@ -178,7 +178,7 @@ def test_solvers_of_ones_own_name_their_classes(file):
     from dataclasses import dataclass
     from typing import Any
 
-    from weakprox.penalties import Smoothed
+    from weakprox.penalties.base import Smoothed
     from weakprox.protocols import Candidate
 
     @dataclass(frozen=True)

@@ -149,7 +149,7 @@ class Descent(Method):
         return Candidate(memory.X, None, 0.0, memory.epoch, 0)
 
     def dual(self, problem, memory):
-        return wp.penalties.Smoothed.of(problem.penalty, 0.1, problem.shape)
+        return problem.smoothed(0.1)
 
 
 def test_iterates_are_judged_relative_to_their_size_if_f_vanishes():

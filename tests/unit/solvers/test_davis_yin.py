@@ -239,7 +239,7 @@ def test_a_fixed_dual_is_the_maximiser_of_a_smoothed_penalty():
     """Both dual points lead to the same target and the same bound where y is the same."""
     problem = wp.Problem(Denoising(noisy(8, 7)), ElasticNet(0.2, 0.1), NuclearBall(6.0))
     X, rng = noisy(8, 7, seed=1), np.random.default_rng(0)
-    smooth = wp.penalties.Smoothed.of(problem.penalty, 0.05, problem.shape)
+    smooth = problem.smoothed(0.05)
     fixed = FixedDual(problem.penalty, smooth.dual(X))
     mine, theirs = noisy(8, 7, seed=2), noisy(8, 7, seed=2)
     assert fixed.target(X, mine, 1.7) == smooth.target(X, theirs, 1.7)

@@ -9,7 +9,7 @@ import weakprox as wp
 from weakprox.passes.engine import Engine
 from weakprox.solvers import _factored
 from weakprox.solvers._factored import EARLY, Factored
-from weakprox.solvers._gap_driven import Plan
+from weakprox.solvers._gap_driven import GapParameters
 from weakprox.solvers.davis_yin import Memory
 
 
@@ -28,7 +28,13 @@ def test_float32_steps_keep_small_values_above_the_cut_off():
     )
     steps = Factored(problem, Engine(M, np.empty_like(M)), tools)
     state = Memory(
-        V=None, h=0.0, gamma=1.0, rank=1, width=16, values=np.zeros(1), parameters=Plan(1, 1, 1)
+        V=None,
+        h=0.0,
+        gamma=1.0,
+        rank=1,
+        width=16,
+        values=np.zeros(1),
+        parameters=GapParameters(1, 1, 1),
     )
     found = steps.project(state, 1)
     assert len(found.values) == 7

@@ -16,7 +16,8 @@ from registry import (
 from weakprox.linalg.arrays import to_numpy
 from weakprox.losses import Sensing, inputs
 from weakprox.metering import Budget, Meter, MeteredLoss
-from weakprox.penalties import ElasticNet, Smoothed
+from weakprox.penalties import ElasticNet
+from weakprox.penalties.base import Smoothed
 from weakprox.theory.gradients import PARTS, Measured, Snapshot, mean_gradient
 
 X, Y = numbers(*SHAPE, seed=190), numbers(*SHAPE, seed=191)

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 from weakprox.linalg.arrays import Array, add_scaled, inner, sqnorm
 from weakprox.linalg.lowrank import LowRank
 from weakprox.passes import blend_into
-from weakprox.penalties import Smoothed
+from weakprox.penalties.base import Smoothed
 from weakprox.problem import Problem
 from weakprox.protocols import Candidate, Tolerance
 from weakprox.solvers.base import Tools

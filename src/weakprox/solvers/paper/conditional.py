@@ -27,7 +27,7 @@ from weakprox.arguments import integer, optional_numbers, positive
 from weakprox.errors import InputError
 from weakprox.linalg.arrays import Array, add_scaled, zeros
 from weakprox.passes import blend_into
-from weakprox.penalties import Smoothed
+from weakprox.penalties.base import Smoothed
 from weakprox.problem import Problem
 from weakprox.protocols import Candidate
 from weakprox.solvers.base import Method, Tools, first_point

@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from weakprox.arguments import flag, optional_counts, optional_numbers
 from weakprox.errors import InputError
 from weakprox.linalg.arrays import Array, add_scaled, eps_of, sqnorm
-from weakprox.penalties import Smoothed
+from weakprox.penalties.base import Smoothed
 from weakprox.problem import Problem
 from weakprox.protocols import Candidate
 from weakprox.solvers.base import Tools, first_point

@@ -20,7 +20,7 @@ import numpy as np
 from weakprox.arguments import flag, one_of, optional_counts, optional_numbers
 from weakprox.linalg.arrays import Array, add_scaled, inner, norm, sqnorm
 from weakprox.passes import blend_into
-from weakprox.penalties import Smoothed
+from weakprox.penalties.base import Smoothed
 from weakprox.problem import Problem
 from weakprox.protocols import Candidate
 from weakprox.solvers.base import Tools, first_point

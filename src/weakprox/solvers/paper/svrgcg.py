@@ -20,7 +20,7 @@ from weakprox.errors import InputError
 from weakprox.linalg.arrays import Array
 from weakprox.linalg.lowrank import LowRank
 from weakprox.passes import blend_into
-from weakprox.penalties import Smoothed
+from weakprox.penalties.base import Smoothed
 from weakprox.problem import Problem
 from weakprox.protocols import Candidate, Tolerance
 from weakprox.solvers.base import Method, Tools, first_point
