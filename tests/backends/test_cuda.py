@@ -64,6 +64,52 @@ def test_answers_are_those_of_numpy(d, backend):
     assert here.certificate.lower_bound <= there.value + 1e-6 * abs(there.value)
 
 
+def weighted(M, tau, seed=0, dtype=np.float64):
+    """The same problem with weights, of which those on the diagonal are zero."""
+    weights = np.random.default_rng(seed).uniform(0.5, 1.5, M.shape).astype(dtype)
+    np.fill_diagonal(weights, 0.0)
+    return wp.Problem(Denoising(M), L1(2.0, weights), NuclearBall(tau))
+
+
+@by_backend
+@pytest.mark.parametrize("stored", [np.float32, np.float64], ids=["weights32", "weights64"])
+@pytest.mark.parametrize(("d", "r"), [(500, 10), (2003, 10), (1000, 25), (1000, 50)])
+def test_weights_of_entries(d, r, stored, backend):
+    """Odd lengths of rows, blocks of all widths, weights of more precision than the data."""
+    M, tau = instance(d, r)
+    tau *= 8 / 9
+    here = wp.minimize(weighted(M.astype(float), tau), tol=1e-6, progress=False)
+    there = wp.minimize(
+        weighted(backend.array(M), tau, dtype=stored), LeanSplitting(), tol=1e-4, progress=False
+    )
+    assert here.status is there.status is wp.Status.CERTIFIED
+    assert there.solver == "LeanSplitting"
+    check_kept(there, backend)
+    allowed = np.sqrt(2 * here.gap) + np.sqrt(2 * there.gap) + 1e-6 * tau  # rounded weights
+    assert np.linalg.norm(there.X.double().cpu().numpy() - here.X) <= allowed
+    rounding = 1e-6 * abs(here.value)
+    assert there.certificate.lower_bound <= here.value + rounding
+    assert here.certificate.lower_bound <= there.value + rounding
+
+
+def test_recorded_launches_read_the_weights_of_their_run(monkeypatch):
+    """A run without weights comes between runs with other weights."""
+    M, tau = instance(1000)
+    C, found = CUDA32.array(M), []
+    tasks = [weighted(C, tau, 1), problem(C, tau), weighted(C, tau, 2), weighted(C, tau, 1)]
+    for recorded in (True, False):
+        with monkeypatch.context() as patch:
+            if not recorded:
+                patch.setattr(device_engine, "_records", lambda *_: False)
+            for task in tasks:
+                result = wp.minimize(task, LeanSplitting(), tol=1e-4, progress=False)
+                assert result.status is wp.Status.CERTIFIED
+                found.append(result.value)
+    np.testing.assert_allclose(found[:4], found[4:], rtol=1e-6)
+    assert found[0] == pytest.approx(found[3], rel=1e-6)
+    assert abs(found[0] - found[2]) > 1e-4 * found[0]
+
+
 VIEWS = {  # shape of the whole, and where the data are in it
     "rows": ((400, 200), np.s_[::2, :]),
     "columns": ((200, 400), np.s_[:, ::2]),

@@ -177,8 +177,9 @@ class Queue:
     def _enqueue_look(self) -> None:
         self._receive(numbers=True)
         X = LowRank(self.U, self._numbers[: self.width], self.V.T)
-        how: Any = {"groups": self.groups, "weights": self.weights}
-        sums = self.passes.enqueue_look(self.C, self.z, X, self._constants, **how)
+        sums = self.passes.enqueue_look(
+            self.C, self.z, X, self._constants, self.groups, self.weights
+        )
         self._tell(numbers=sums)
 
     def _enqueue_squares(self) -> None:

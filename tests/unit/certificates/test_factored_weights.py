@@ -1,0 +1,231 @@
+"""Lower bounds of factored steps with weights of entries, against the optimum."""
+
+from dataclasses import replace
+
+import cvxpy as cp
+import numpy as np
+import pytest
+import torch
+
+import weakprox as wp
+from weakprox import checks
+from weakprox.certificates.factored import FactoredDual
+from weakprox.losses import Denoising
+from weakprox.passes import SeparableForm, reference
+from weakprox.passes.engine import Engine
+from weakprox.penalties import L1, Box, ElasticNet, GroupL2, SignedL1
+from weakprox.solvers import DavisYin, LeanSplitting
+from weakprox.spectral import NuclearBall, NuclearNorm, TracePSD
+
+SHAPE = (5, 4)
+
+
+def drawn(rng, kind, fixed=False):
+    """A random problem, and its optimum by an interior-point method."""
+    m, d = (4, 4) if kind == "cone" else SHAPE
+    C = rng.uniform(0.5, 3.0) * rng.standard_normal((m, d)) + rng.choice([-2.0, 0.0, 2.0])
+    W = rng.choice([0.0, 0.2, 1.0, 30.0], (m, d)) * rng.random((m, d))
+    shape = [(m, d), (1, d), (m, 1)][0 if kind == "cone" else rng.integers(3)]
+    W = np.ascontiguousarray(W[: shape[0], : shape[1]])
+    W = W.astype([np.float64, np.float32][rng.integers(2)])
+    if kind == "cone":
+        C, W = C + C.T, W + W.T
+    up, down, lam2 = (rng.choice([0.0, 0.3]) for _ in range(3))
+    lam, size = rng.uniform(0.1, 2.0), rng.uniform(0.5, 6.0)
+    C = C.astype([np.float64, np.float32][rng.integers(2)])
+    h = {"ball": NuclearBall, "norm": NuclearNorm, "cone": TracePSD}[kind](size)
+    X = cp.Variable((m, d), symmetric=kind == "cone")
+    whole = np.broadcast_to(W.astype(float), (m, d))
+    f = 0.5 * cp.sum_squares(X - C.astype(float)) + lam2 * cp.sum_squares(X)
+    f += up * cp.sum(cp.pos(X)) + down * cp.sum(cp.neg(X))
+    f += lam * cp.sum(cp.multiply(whole, cp.abs(X)))
+    limits = []
+    if fixed:
+        held = np.triu(rng.random((m, d)) < 0.2, 1)
+        held = held | held.T if kind == "cone" else held
+        W = np.where(held, np.inf, whole)
+        limits.append(cp.multiply(1.0 * held, X) == 0)
+    R = L1(lam, W) + SignedL1(up, down, lam2)
+    problem = wp.Problem(Denoising(C), R, h)
+    if kind == "norm":
+        f += size * cp.normNuc(X)
+    else:
+        limits += [cp.normNuc(X) <= size] if kind == "ball" else [X >> 0, cp.trace(X) <= size]
+    return problem, cp.Problem(cp.Minimize(f), limits).solve(solver="CLARABEL")
+
+
+@pytest.mark.portable
+@pytest.mark.parametrize("kind", ["ball", "norm", "cone"])
+def test_bounds_never_exceed_the_optimum(kind):
+    rng, closest = np.random.default_rng([7, len(kind), ord(kind[0])]), []
+    for _ in range(40):
+        problem, best = drawn(rng, kind)
+        room, form = 1e-6 * (1.0 + abs(best)), problem.values_form
+        C, n = problem.centre(), problem.shape[1]
+        gaps = []
+        for _ in range(4):
+            step = problem.entrywise(rng.uniform(0.3, 1.5) / (1.0 + problem.penalty.curvature))
+            assert step.weighted
+            z = np.empty_like(C)
+            reference.first(C, z, step)
+            if kind == "cone":
+                z = 0.5 * (z + z.T)
+            z += (rng.choice([0.0, 0.1, 3.0]) * np.eye(*C.shape)).astype(C.dtype)
+            engine = Engine(C, z, symmetric=kind == "cone")
+            for _ in range(int(rng.choice([0, 5, 60]))):
+                found = engine.ritz(np.eye(n, dtype=C.dtype))
+                values = form.prox(found.s, step.gamma)
+                engine._passes.advance(C, z, engine.rounded(found, values), step, 1.0)
+            found = engine.ritz(np.eye(n, dtype=C.dtype)).leading(int(rng.integers(1, n + 1)))
+            dual = FactoredDual(engine, found, step, form)
+            bound, _ = dual.bound(rng)
+            assert bound <= best + room
+            assert dual.value + dual.rounding >= best - room
+            assert dual.sums.halves(step)[0] >= 0.0
+            gaps.append((best - bound) / (1.0 + abs(best)))
+        closest.append(min(gaps))
+    assert np.median(closest) <= 1e-3  # not merely weak
+
+
+@pytest.mark.parametrize("fixed", [False, True], ids=["finite", "fixed"])
+@pytest.mark.parametrize("kind", ["ball", "norm", "cone"])
+def test_runs_prove_no_more_than_the_optimum(kind, fixed):
+    rng = np.random.default_rng([8, len(kind), ord(kind[0])])
+    for _ in range(6):
+        problem, best = drawn(rng, kind, fixed)
+        assert LeanSplitting.applies(problem)
+        result = wp.minimize(problem, LeanSplitting(), tol=1e-4, progress=False, proof=True)
+        room = 1e-6 * (1.0 + abs(best))
+        assert result.certificate.lower_bound <= best + room
+        assert result.value >= best - room
+        assert wp.verify(result.proof, problem)
+
+
+def low_rank_data(shape=(70, 50), dtype=float):
+    rng = np.random.default_rng(4)
+    M = rng.standard_normal((shape[0], 3)) @ rng.standard_normal((3, shape[1]))
+    return (M + 0.3 * rng.standard_normal(shape)).astype(dtype)
+
+
+UNEVEN = np.random.default_rng(5).uniform(0.0, 2.0, (70, 50))
+
+
+def test_resumed_runs_have_the_same_bits(tmp_path):
+    given = wp.Problem(Denoising(low_rank_data()), L1(0.2, UNEVEN), NuclearBall(100.0))
+    options = {"tol": 1e-9, "progress": False, "checkpoint": tmp_path / "c"}
+    whole = wp.minimize(given, LeanSplitting(), tol=1e-9, progress=False, max_svds=60)
+    wp.minimize(given, LeanSplitting(), max_svds=20, checkpoint_every=0.0, **options)
+    rest = wp.minimize(given, LeanSplitting(), max_svds=60, resume=True, **options)
+    np.testing.assert_array_equal(whole.X, rest.X)
+    assert whole.certificate.lower_bound == rest.certificate.lower_bound
+
+
+def test_weights_are_rounded_down_for_data_in_float32():
+    """Dual points within the rounded slopes are within the slopes themselves."""
+    M = low_rank_data(dtype=np.float32)
+    given = wp.Problem(Denoising(M), L1(0.2, UNEVEN), NuclearBall(100.0))
+    step = given.entrywise()
+    assert step.weights.dtype == np.float32
+    assert (step.weights <= UNEVEN).all()
+    np.testing.assert_allclose(step.weights, UNEVEN, rtol=np.finfo(np.float32).eps)
+    X = wp.LowRank(np.ones((70, 1)), np.array([100.0]), np.ones((1, 50)))
+    sums = reference.look(M, None, X, step)
+    exact = 0.2 * 100.0 * float(UNEVEN.sum())
+    assert sums.price < exact
+    lost = sums.rounding(step, float(np.finfo(np.float32).eps), M.shape)
+    assert exact - sums.price <= lost
+
+
+def test_weights_that_fit_are_not_copied():
+    penalty = L1(0.2, UNEVEN)
+    for given in (penalty, 3.0 * penalty, penalty.in_unit(2.0), penalty + ElasticNet(0.1, 0.2)):
+        problem = wp.Problem(Denoising(low_rank_data()), given, NuclearBall(100.0))
+        assert np.shares_memory(problem.entrywise().weights, penalty.weights)
+        assert problem.weight_bytes == 0
+    single = wp.Problem(Denoising(low_rank_data(dtype=np.float32)), penalty, NuclearBall(1.0))
+    assert single.weight_bytes == 4 * UNEVEN.size
+    lean = wp.plan(single, LeanSplitting())["LeanSplitting"]
+    other = wp.plan(wp.Problem(single.loss, L1(0.2), NuclearBall(1.0)), LeanSplitting())
+    assert lean.data == pytest.approx(other["LeanSplitting"].data + 3.0)  # 8 and 4 bytes
+
+
+@pytest.mark.parametrize("stored", [np.float32, np.float64])
+def test_weights_and_data_in_files(tmp_path, stored):
+    for name, array in (("M", low_rank_data()), ("W", UNEVEN.astype(stored))):
+        np.save(tmp_path / f"{name}.npy", array)
+    M, W = (np.load(tmp_path / f"{name}.npy", mmap_mode="r") for name in "MW")
+    given = wp.Problem(Denoising(M), L1(0.2, W), NuclearBall(100.0))
+    assert np.shares_memory(given.penalty.weights, W)
+    step = given.entrywise()
+    assert np.shares_memory(step.weights, W)
+    found = wp.minimize(given, LeanSplitting(), tol=1e-5, progress=False)
+    plain = wp.Problem(Denoising(np.array(M)), L1(0.2, np.array(W)), NuclearBall(100.0))
+    best = wp.minimize(plain, DavisYin(), tol=1e-7, progress=False)
+    assert found.solver == "LeanSplitting"
+    assert found.certified
+    assert found.certificate.lower_bound <= best.value <= found.value + best.gap
+
+
+def test_operators_and_tensors_take_weights():
+    M = low_rank_data()
+    rows = wp.losses.Denoising(wp.LowRank(*np.linalg.svd(M, full_matrices=False)))
+    best = wp.minimize(
+        wp.Problem(Denoising(M), L1(0.2, UNEVEN), NuclearBall(100.0)), DavisYin(), tol=1e-7
+    )
+    for loss in (rows, Denoising(torch.tensor(M))):
+        for weights in (UNEVEN, torch.tensor(UNEVEN)):
+            given = wp.Problem(loss, L1(0.2, weights), NuclearBall(100.0))
+            found = wp.minimize(given, LeanSplitting(), tol=1e-5, progress=False)
+            assert found.solver == "LeanSplitting"
+            assert found.certified
+            assert found.certificate.lower_bound <= best.value <= found.value + best.gap
+
+
+@pytest.mark.parametrize(
+    ("penalty", "count"),
+    [
+        (L1(0.2, UNEVEN), 1),
+        (L1(0.2, UNEVEN) + SignedL1(0.1, 0.3, 0.2), 1),
+        (L1(0.2, UNEVEN) + 2.0 * L1(0.1, UNEVEN[:1]), 2),
+        (L1(0.2, UNEVEN) + Box(0.0, np.inf, 1.0), 1),
+        (L1(0.0, UNEVEN), 0),
+        (L1(0.2, UNEVEN) + Box(0.1, np.inf, 1.0), None),
+        (L1(0.2, np.full((70, 50), np.inf)), None),
+    ],
+    ids=repr,
+)
+def test_forms_of_weights(penalty, count):
+    form = penalty.capabilities.form
+    assert (None if form is None else len(form.weights)) == count
+
+
+@pytest.mark.parametrize("other", [GroupL2(0.3), GroupL2(0.3, "columns"), Box(0.1, 1.0, 0.2)])
+def test_other_sums_need_another_method(other):
+    given = wp.Problem(Denoising(low_rank_data()), L1(0.2, UNEVEN) + other, NuclearNorm(9.0))
+    assert given.entrywise() is None
+    assert wp.minimize(given, tol=1e-3, progress=False).certified
+
+
+def test_weights_of_a_symmetric_matrix_must_be_symmetric():
+    M = low_rank_data((50, 50))
+    loss, h = Denoising(M @ M.T), TracePSD(100.0)
+    W = UNEVEN[:50]
+    even = wp.Problem(loss, L1(0.2, W + W.T), h)
+    assert LeanSplitting.applies(even)
+    assert LeanSplitting.applies(wp.Problem(loss, L1(0.2, np.full((1, 1), 3.0)), h))
+    for weights in (W, W[:1], W[:, :1]):
+        assert not LeanSplitting.applies(wp.Problem(loss, L1(0.2, weights), h))
+    with pytest.raises(wp.ShapeError, match="weights"):
+        wp.Problem(loss, L1(0.2, UNEVEN), h)
+
+
+def test_a_declared_form_with_weights_is_checked():
+    class Told(L1):
+        @property
+        def capabilities(self):
+            form = SeparableForm(weights=((2.0 * self.lam, self.weights),))
+            return replace(super().capabilities, form=form)
+
+    checks.check_smoothing(L1(0.4, UNEVEN), np.zeros(UNEVEN.shape))
+    with pytest.raises(wp.WeakproxError, match="form"):
+        checks.check_smoothing(Told(0.4, UNEVEN), np.zeros(UNEVEN.shape))
