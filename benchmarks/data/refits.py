@@ -2,7 +2,8 @@
 
     python benchmarks/data/refits.py               # all models
     python benchmarks/data/refits.py completion    # some of them: trace, reduced_rank,
-                                                   # completion, imputation, covariance, robust
+                                                   # completion, imputation, covariance, robust,
+                                                   # panels, classes
 
 `TraceRegression` and `RobustPCA` have `debias="auto"`. For the others, this tries what it
 would do: a path of weights of the nuclear norm, the best of which is chosen by five folds
@@ -26,6 +27,7 @@ import numpy as np
 import traces
 import votes
 from common import load
+from scipy.optimize import minimize
 from sklearn.datasets import load_digits
 from sklearn.model_selection import KFold
 
@@ -33,9 +35,12 @@ import weakprox as wp
 from weakprox.estimators._simple_covariances import Parts, Sample
 from weakprox.estimators.covariance import common_problem, folds
 from weakprox.linalg import LowRank
-from weakprox.selection.debias import Unseen, refit_to, relaxed
+from weakprox.selection._observed_path import held_out_entries, path_point
+from weakprox.selection.debias import WORTH, Unseen, refit_to, relaxed
+from weakprox.selection.search import Deadline, clearly_positive
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+import panel
 import regression
 
 SPLITS, WEIGHTS = 5, 2.0 ** -np.arange(1, 10)
@@ -307,6 +312,121 @@ def robust() -> Iterator[Errors]:
             yield f"{lam}, {name}", *found
 
 
+def refitted(loss: wp.losses.Completion, L: LowRank, steps: int = 60) -> LowRank:
+    """L with the nonnegative values of least squares, given the best effects."""
+    data, values, ahead, pace = loss.observed(), L.s, L.s, 1.0
+    for _ in range(steps):
+        x = data.sampled(L.U * ahead, L.Vt.T)
+        q = data.dual(x, data.fitted(x))
+        pull = np.einsum("ij,ij->j", L.U, data.times(q, L.Vt.T))
+        last, values = values, np.where(L.s > 0.0, np.maximum(ahead + pull, 0.0), 0.0)
+        if np.abs(values - last).max() <= 1e-4 * values.max():
+            break
+        pace = 1.0 if (ahead - values) @ (values - last) > 0.0 else pace
+        before, pace = pace, 0.5 + np.sqrt(0.25 + pace * pace)
+        ahead = values + (before - 1.0) / pace * (values - last)
+    return LowRank(L.U, values, L.Vt)
+
+
+def without_treatment(Y: np.ndarray, gone: np.ndarray, seed: int) -> list[np.ndarray]:
+    """Outcomes of these cells by `MatrixCompletionPanel`, and with a share of the refit.
+
+    Weights and shares are chosen by its folds of untreated cells.
+    """
+    rows, columns = np.nonzero(~gone)
+    cells = np.nonzero(gone)
+    loss = wp.losses.Completion(rows, columns, Y[~gone], Y.shape, intercepts="both")
+    lams = wp.selection.observed_path(loss, cv=5, seed=seed).lams
+
+    def at(part: wp.losses.Completion, L: LowRank, *where: np.ndarray) -> np.ndarray:
+        return np.asarray(part.observed().predicted(L, part.effects(L), *where))
+
+    sums = np.zeros((5, len(lams), 3))
+    for k, fold in enumerate(held_out_entries(loss, 5, seed)):
+        kept, start = fold.kept(), None
+        how: dict = {"tol": 1e-3, "rank": None, "seed": 0, "deadline": Deadline()}
+        for j, lam in enumerate(lams):
+            start = path_point(fold.problem(kept, lam), start, **how)[0]
+            both = start, refitted(kept, start.trimmed())
+            guesses = [at(kept, L, fold.rows, fold.columns) for L in both]
+            sums[k, j] = Unseen.of(*guesses, fold.values)
+    w = relaxed(sums[..., 1].sum(axis=0), sums[..., 2].sum(axis=0))
+    moved = sums[..., 0] - 2 * w * sums[..., 1] + w**2 * sums[..., 2]
+    plain, best = (int(np.argmin(x.mean(axis=0))) for x in (sums[..., 0], moved))
+    clear = clearly_positive(sums[:, plain, 0] - moved[:, best], WORTH)
+    found = []
+    for j, share in ((plain, 0.0), (best, w[best]) if clear else (plain, 0.0)):
+        problem = wp.Problem(loss, None, wp.spectral.NuclearNorm(lams[j]))
+        L = wp.minimize(problem, tol=1e-6, progress=False).low_rank.trimmed()
+        values = (1.0 - share) * L.s + share * refitted(loss, L).s
+        found.append(at(loss, LowRank(L.U, values, L.Vt), *cells))
+    return found
+
+
+def panels() -> Iterator[Errors]:
+    """Root mean squared errors of outcomes of treated cells, with noise of size 0.5.
+
+    Treated cells are at random places, the last ones of some units (as in panels), or the
+    years from 1988 on of eight states that are not treated.
+    """
+    for kind in ("random", "staggered", "states"):
+        found: list[list[float]] = [[], []]
+        for seed in range(SPLITS):
+            if kind == "states":
+                data = wp.datasets.load_prop99_smoking()
+                Y = data["packs"][~np.asarray(data["treated"], dtype=bool).any(axis=1)]
+                gone = np.zeros(Y.shape, dtype=bool)
+                gone[np.random.default_rng(seed).permutation(len(Y))[:8], 18:] = True
+            else:
+                Y, gone = panel.panel((100, 40), 0.5, kind, 0.3, seed)
+            for errors, guess in zip(found, without_treatment(Y, gone, seed), strict=True):
+                errors.append(float(np.sqrt(np.mean((guess - Y[gone]) ** 2))))
+        yield {"states": "smoking in 38 states"}.get(kind, f"planted, {kind}"), *found
+
+
+def classes() -> Iterator[Errors]:
+    """Log-losses of TraceClassifier, and with the share of a refit that is best in hindsight.
+
+    The refit keeps the squares of the problem, without which separable classes have none.
+    """
+    for name, splits in (("planted", traces.planted_classes), ("digits", traces.images)):
+        losses = []
+        for seed in range(SPLITS):
+            for A, y, B, z in splits(seed):
+                A, B = (np.reshape(x, (len(x), *x.shape[-2:])) for x in (A, B))
+                losses.append(_log_losses(A, np.asarray(y), B, np.asarray(z), seed))
+        best = int(np.argmin(np.mean(losses, axis=0)))
+        yield (
+            f"{name}, share {SHARES[best]:g}",
+            *([float(x) for x in np.array(losses)[:, k]] for k in (0, best)),
+        )
+
+
+def _log_losses(
+    A: np.ndarray, y: np.ndarray, B: np.ndarray, z: np.ndarray, seed: int
+) -> list[float]:
+    """Log-losses of test data for each share of the refit."""
+    model = wp.TraceClassifier(random_state=seed).fit(A, y)
+    L = model.result_.low_rank.trimmed()
+    parts, answers = np.einsum("nij,ik,kj->nk", A, L.U, L.Vt), y == model.classes_[1]
+
+    def value(p: np.ndarray) -> tuple[float, np.ndarray]:
+        x = parts @ p[:-1] + p[-1]
+        slope = 1.0 / (1.0 + np.exp(-x)) - answers
+        found = np.mean(np.logaddexp(0.0, x) - answers * x) + model.lam2_ * p[:-1] @ p[:-1]
+        into = parts.T @ slope / len(x) + 2.0 * model.lam2_ * p[:-1]
+        return found, np.append(into, slope.mean())
+
+    limits = [(0.0, None)] * L.rank + [(None, None)]
+    p = minimize(value, np.append(L.s, model.intercept_), jac=True, bounds=limits).x
+    both = []
+    for coef, c in ((model.coef_, model.intercept_), ((L.U * p[:-1]) @ L.Vt, p[-1])):
+        both.append(np.tensordot(B, coef, 2) + c)
+    unseen = z == model.classes_[1]
+    mixed = [both[0] + w * (both[1] - both[0]) for w in SHARES]
+    return [float(np.mean(np.logaddexp(0.0, x) - unseen * x)) for x in mixed]
+
+
 def _with_pairs(both: tuple[Callable, Callable]) -> list[Callable]:
     """Functions of rows, columns and values instead of rows and columns."""
     return [lambda part, guess=guess: guess(part[:2]) for guess in both]
@@ -324,6 +444,8 @@ MODELS = {
     "imputation": imputation,
     "covariance": covariance,
     "robust": robust,
+    "panels": panels,
+    "classes": classes,
 }
 
 

@@ -395,19 +395,43 @@ def test_few_hidden_entries_do_not_determine_weights():
     rng = np.random.default_rng(0)
     truth = rng.standard_normal(12)
     close = np.stack([0.2 * truth, 0.1 * truth, 0.3 * truth], axis=1)
-    assert module.weighed(close, truth)[0] == [0.0, 0.0, 1.0]
+    np.testing.assert_allclose(module.weighed(close, truth)[0], np.full(3, 1 / 3))
+    large = np.stack([2.0 * truth, 1.0 * truth, 3.0 * truth], axis=1)
+    np.testing.assert_allclose(module.weighed(large, truth)[0], np.full(3, 1 / 6))
     many = rng.standard_normal(module.FEW)
     fitted = module.weighed(np.stack([0.2 * many, 0.0 * many, 0.0 * many], axis=1), many)[0]
     np.testing.assert_allclose(fitted, [5.0, 0.0, 0.0], rtol=1e-6)
 
 
-def test_few_hidden_entries_must_be_predicted_clearly_better_than_by_means():
-    truth = np.array([1.0, -1.0, 1.0, -1.0, 2.0, 1.0])
-    guesses = np.zeros((6, 3))
-    guesses[4, 0] = 1.0  # one lucky entry
-    weights, scores = module.weighed(guesses, truth)
-    assert scores[1] > scores[0]
-    assert weights == [0.0, 0.0, 0.0]
+def test_weights_of_few_hidden_entries_shrink_with_their_uncertainty():
+    guess, other = np.linalg.qr(np.random.default_rng(1).standard_normal((20, 2)))[0].T
+    factors = []
+    for noise in (0.1, 1.0, 3.0):
+        truth = 0.8 * guess + noise * other
+        weights, scores = module.weighed(np.stack([guess] * 3, axis=1), truth)
+        assert 0.0 < sum(weights) < 0.8
+        assert len(scores) == 5
+        factors.append(sum(weights))
+    assert factors[0] > factors[1] > factors[2]
+    unrelated = np.stack([np.tile([1.0, -1.0], 10)] * 3, axis=1)
+    assert module.weighed(unrelated, np.tile([1.0, 1.0, -1.0, -1.0], 5))[0] == [0.0, 0.0, 0.0]
+    assert module.weighed(0.0 * unrelated, np.ones(20))[0] == [0.0, 0.0, 0.0]
+
+
+def test_small_tables_of_one_factor_are_filled_and_independent_ones_nearly_by_means():
+    ratios = {0.0: [], 3.0: []}
+    for seed in range(12):
+        rng = np.random.default_rng(seed)
+        for strength, found in ratios.items():
+            factor = np.outer(rng.standard_normal(10), rng.standard_normal(6))
+            X = strength * factor + rng.standard_normal((10, 6)) + 5.0
+            gaps = with_gaps(X, 0.2, seed)
+            hole = np.isnan(gaps)
+            filled = SparseLowRankImputer(random_state=0).fit_transform(gaps)
+            means = np.broadcast_to(np.nanmean(gaps, axis=0), X.shape)
+            found.append(np.mean((filled - X)[hole] ** 2) / np.mean((means - X)[hole] ** 2))
+    assert np.mean(ratios[0.0]) < 1.1
+    assert np.mean(ratios[3.0]) < 0.8
 
 
 def test_tables_too_small_to_hide_entries_of_are_shrunk():

@@ -27,7 +27,7 @@ from weakprox.penalties import ElasticNet
 from weakprox.problem import Problem
 from weakprox.result import Result
 from weakprox.selection._observed_path import path_point
-from weakprox.selection.search import Search, clearly_positive, least, limit, stream
+from weakprox.selection.search import Search, least, limit, stream
 from weakprox.solvers import DavisYin
 from weakprox.spectral import NuclearBall, NuclearNorm
 
@@ -42,7 +42,7 @@ FEWEST = 20  # with fewer observed entries nothing is hidden
 WIDEST = 1000  # largest number of columns for which their covariance is learnt
 SHRINKAGES = (0.5, 0.25, 0.12, 0.06, 0.03, 0.015, 0.007, 0.003, 0.001)  # of correlations
 FOLDS = 5  # folds of the hidden entries that judge the weights of models
-FEW = 40  # with fewer hidden entries, no weights are fitted
+FEW = 40  # with fewer hidden entries, all models have the same weight
 MODELS = ("low-rank", "conditional", "neighbours")  # parts that the answer may have
 HALVINGS = 12  # halvings of the nuclear weight, from the one at which X is zero
 PATIENCE = 2  # halvings without a gain after which the search ends
@@ -314,10 +314,10 @@ class SparseLowRankImputer(OneToOneFeatureMixin, TransformerMixin, Certified):
 
     The combination is used if it predicts hidden entries better than each model alone;
     otherwise the best model is used. With fewer than 40 hidden entries (tables of up to about a
-    hundred), at most one model is used, and only if it is better than column means by more than
-    one standard error. With fewer than 20 observed entries nothing is hidden, and the low-rank
-    model is strongly shrunk. If columns are independent, column means are better on such small
-    tables.
+    hundred), all three have the same weight: their mean is used, times a factor from 0 to 1
+    that is smaller the less clearly hidden entries are predicted. With fewer than 20 observed
+    entries nothing is hidden, and the low-rank model is strongly shrunk. If columns are
+    independent, column means are better on such small tables.
 
     With `max_seconds`, the other models are left out if there is no time to fill the table by
     them, and `fit_transform` takes the low-rank values of the fit as they are.
@@ -613,24 +613,42 @@ def weighed(guesses: Vector, truth: Vector) -> tuple[list[float], list[float]]:
 
     The choices are no model, one model, or all with the best nonnegative weights.
     Weights are scored on entries to which they were not fitted. Few entries do not determine
-    weights; a model must then be better than none by one standard error.
+    weights: then all models have the same weight, see `shrunken_mean`.
     """
     from scipy.optimize import nnls
 
     few = len(truth) < FEW
     fold = np.arange(len(truth)) % min(FOLDS, len(truth))
     alone = [np.zeros(guesses.shape[1]), *np.eye(guesses.shape[1])]
+    blend = shrunken_mean if few else lambda guesses, truth: nnls(guesses, truth)[0]
     losses = []
     for k in range(int(fold.max()) + 1):
         here = fold == k
-        tried = [*alone, nnls(guesses[~here], truth[~here])[0]]
+        tried = [*alone, blend(guesses[~here], truth[~here])]
         losses.append([np.mean((guesses[here] @ w - truth[here]) ** 2) for w in tried])
-    best = least(np.array(losses)[:, :-1] if few else losses)
-    if few and best:
-        gain = truth**2 - (guesses @ alone[best] - truth) ** 2
-        best = best if clearly_positive(gain[:, None], 1.0)[0] else 0
-    weights = alone[best] if best < len(alone) else nnls(guesses, truth)[0]
+    best = len(alone) if few else least(losses)
+    weights = alone[best] if best < len(alone) else blend(guesses, truth)
     return [float(w) for w in weights], [-float(x) for x in np.mean(losses, axis=0)]
+
+
+def shrunken_mean(guesses: Vector, truth: Vector) -> Vector:
+    """Equal weights, times a factor from 0 to 1.
+
+    It is the factor by which the mean of the guesses is nearest to the truth, shrunk by its
+    own uncertainty (the positive-part rule of James and Stein), so that it tends to 0, the
+    means of the columns, if nothing predicts. The best model of a few entries is often not the
+    best one: the mean of all loses less.
+    """
+    count = guesses.shape[1]
+    mean = guesses.mean(axis=1)
+    size = float(mean @ mean)
+    if not size:
+        return np.zeros(count)
+    factor = max(0.0, float(mean @ truth) / size)
+    rest = truth - factor * mean
+    spread = float(rest @ rest) / max(1, len(truth) - 1) / size
+    factor = max(0.0, factor - spread / factor) if factor else 0.0
+    return np.full(count, min(1.0, factor) / count)
 
 
 def _is_nan(value: Any) -> bool:
