@@ -132,7 +132,6 @@ class NuclearBall(Bounded):
 
     tau: float
     capabilities = Bounded.capabilities  # in its own body, as an inherited one does not count
-    in_unit = Bounded.in_unit
 
     def violation(self, X: LowRank) -> float:
         """Relative excess of the nuclear norm over tau."""

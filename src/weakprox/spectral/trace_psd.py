@@ -48,7 +48,6 @@ class TracePSD(Bounded):
     tau: float
     symmetric = True
     capabilities = Bounded.capabilities  # in its own body, as an inherited one does not count
-    in_unit = Bounded.in_unit
 
     def violation(self, X: LowRank) -> float:
         """Largest relative excess: trace over tau, or asymmetry of the factors."""
