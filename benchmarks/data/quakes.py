@@ -16,7 +16,7 @@ import numpy as np
 from common import Row, Tally, load
 
 from weakprox.estimators import HawkesInfectivity
-from weakprox.estimators._hawkes_process import Events, Kernel, excitation, exposure
+from weakprox.estimators._hawkes_process import Kernel, Record, excitation, exposure
 
 HORIZON, SHARE, BAR = 10957.0, 0.8, -3.95
 RATES = (0.3, 1.0, 3.0, 5.0, 10.0)
@@ -64,8 +64,8 @@ def rows(quick: bool = False) -> list[Row]:
     table, end = record()
     times, cells = table[:, 0], table[:, 1].astype(np.intp)
     early = times < end
-    past = Events(times[early], cells[early], 54, 0.0, end)
-    later = Events(times[~early], cells[~early], 54, end, HORIZON)
+    past = Record(times[early], cells[early], 54, 0.0, end)
+    later = Record(times[~early], cells[~early], 54, end, HORIZON)
     full, diagonal = np.ones((54, 54), bool), np.eye(54, dtype=bool)
     tally, steps = Tally(), 30 if quick else 100
 

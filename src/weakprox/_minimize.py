@@ -28,7 +28,6 @@ from weakprox.linalg.lowrank import LowRank
 from weakprox.losses.empirical import Empirical
 from weakprox.metering import Budget
 from weakprox.passes.compiling import limited
-from weakprox.penalties import Sum
 from weakprox.problem import Problem
 from weakprox.resources.memory import budget, honours_budget
 from weakprox.result import Look, Result, Source
@@ -378,8 +377,8 @@ def unit_of(problem: Problem, solver: Any = None) -> float:
 
     Also 1 if a custom term or a setting of the solver cannot be converted to another unit.
     """
-    terms = (problem.loss, problem.penalty, problem.spectral)
-    if not all(_known(term) for term in terms) or problem.of_loss.in_unit is None:
+    terms = (problem.of_loss, problem.of_penalty, problem.of_spectral)
+    if any(term.in_unit is None for term in terms):
         return 1.0
     if any(getattr(solver, name, None) for name in IN_UNITS):
         return 1.0
@@ -397,13 +396,6 @@ def unit_of(problem: Problem, solver: Any = None) -> float:
         wanted = f"at least {SMALLEST:.0e}, or their squares underflow: rescale the data"
         raise InputError("problem", f"data of size {size:.1e}", wanted)
     return math.ldexp(1.0, math.frexp(size)[1])
-
-
-def _known(term: Any) -> bool:
-    """Return True if the term and all of its parts can be converted to another unit."""
-    # exactly these classes: a subclass may have changed their meaning
-    own = "in_unit" in vars(type(term))
-    return own and all(_known(part) for part in (term.parts if isinstance(term, Sum) else ()))
 
 
 def _start_in(start: Any, unit: float) -> Any:

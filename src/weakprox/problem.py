@@ -236,8 +236,8 @@ class Problem:
         """Return the problem whose solution, times the unit, solves this one."""
         if unit == 1.0:
             return self
-        terms: list[Any] = [self.loss, self.penalty, self.spectral]
-        return Problem(*(term.in_unit(unit) for term in terms))
+        offers: Any = (self.of_loss, self.of_penalty, self.of_spectral)
+        return Problem(*(term.in_unit(unit) for term in offers))
 
     def smoothed(self, mu: float) -> Smoothed:
         """Return the Beck-Teboulle smoothing of the penalty on matrices of this shape.

@@ -137,10 +137,11 @@ class SpectralCapabilities:
 def loss_capabilities(loss: Any) -> LossCapabilities:
     """Capabilities that a loss declares; empty if none.
 
-    The statement for proofs is the class's own: a subclass may compute another loss.
+    What says which loss it is, for proofs and in another unit, is the class's own: a subclass
+    may compute another one.
     """
     found = _declared(loss, LossCapabilities)
-    return found if declares(loss) else replace(found, stated=None)
+    return found if declares(loss) else replace(found, stated=None, in_unit=None)
 
 
 def penalty_capabilities(penalty: Any) -> PenaltyCapabilities:
@@ -152,7 +153,8 @@ def penalty_capabilities(penalty: Any) -> PenaltyCapabilities:
     found = _declared(penalty, PenaltyCapabilities)
     if declares(penalty):
         return found
-    return replace(found, form=None, parts=None, in_float64=None, stated=None)
+    inherited = replace(found, form=None, parts=None, stated=None)
+    return replace(inherited, in_float64=None, in_unit=None)
 
 
 def spectral_capabilities(spectral: Any) -> SpectralCapabilities:
@@ -161,9 +163,9 @@ def spectral_capabilities(spectral: Any) -> SpectralCapabilities:
     Those that say which function it is are the class's own, as of a penalty.
     """
     found = _declared(spectral, SpectralCapabilities)
-    return (
-        found if declares(spectral) else replace(found, form=None, in_float64=None, stated=None)
-    )
+    if declares(spectral):
+        return found
+    return replace(found, form=None, in_float64=None, in_unit=None, stated=None)
 
 
 def declares(term: Any) -> bool:

@@ -60,7 +60,7 @@ def small_record(seed=0, kernel=TWO):
     rng = np.random.default_rng(seed)
     times, nodes = np.sort(rng.uniform(0, 10, 40)), rng.integers(0, 3, 40)
     times[7] = times[8]  # a tie: neither excites the other
-    return process.Events(times, nodes, 3, 0.0, 10.0), kernel
+    return process.Record(times, nodes, 3, 0.0, 10.0), kernel
 
 
 def direct(events, kernel, at):
@@ -316,8 +316,8 @@ def test_score_is_the_log_likelihood_given_the_past(record):
     later[:, 0] += SPAN
     stop = SPAN + 200.0
     found = model.score(later, period=(SPAN, stop))
-    events = process.Events(X[:, 0], X[:, 1].astype(int), NODES, 0.0, SPAN)
-    extra = process.Events(later[:, 0], later[:, 1].astype(int), NODES, SPAN, stop)
+    events = process.Record(X[:, 0], X[:, 1].astype(int), NODES, 0.0, SPAN)
+    extra = process.Record(later[:, 0], later[:, 1].astype(int), NODES, SPAN, stop)
     pulls = direct(events.then(extra), ONE, later[:, 0])
     nodes = later[:, 1].astype(int)
     rates = model.baseline_[nodes] + np.sum(pulls.T * model.infectivity_[nodes], axis=1)

@@ -1,5 +1,7 @@
 """Data of any size: the same bits as data of size one, times a power of two."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -125,6 +127,24 @@ def test_terms_and_settings_of_the_users_own_stay_in_their_units():
     problem = wp.Problem(loss, L1(1.0), ball)
     assert unit_of(problem) == unit_of(problem, wp.SVRGCG(rank=2)) > 1.0
     assert unit_of(problem, wp.SVRGCG(rank=2, mu=0.1)) == 1.0
+
+
+def test_a_term_of_the_users_own_may_declare_another_unit():
+    class Other(L1):
+        """Declares what `L1` does, under another name of its own."""
+
+        @property
+        def capabilities(self):
+            found = super().capabilities
+            return replace(found, in_unit=lambda unit: Other(self.lam / unit))
+
+    u = 2.0**300
+    own = wp.Problem(Denoising(u * M), Other(0.2 * u), NuclearBall(3.0 * u))
+    assert unit_of(own) != 1.0
+    found = wp.minimize(own, tol=1e-6)
+    wanted = wp.minimize(wp.Problem(Denoising(M), L1(0.2), NuclearBall(3.0)), tol=1e-6)
+    assert found.certified
+    assert found.value == pytest.approx(u**2 * wanted.value, rel=1e-5)
 
 
 def test_callbacks_starts_and_resumed_runs_speak_the_users_units():

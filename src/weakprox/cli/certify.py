@@ -19,7 +19,6 @@ from weakprox.cli.options import unset
 from weakprox.cli.reading import AS_FOUND, Reading, layout_options
 from weakprox.errors import InputError
 from weakprox.linalg.arrays import Array, largest, norm
-from weakprox.penalties.base import Smoothed
 from weakprox.problem import Problem
 from weakprox.result import Certificate, Status
 from weakprox.storage import FileError, read_matrix
@@ -141,7 +140,7 @@ def _bound_at(
     limits: Any = {"rank": min(32, *problem.shape), "accuracy": 0.01 * eps, "reached": reached}
     bounds = []
     for i, mu in enumerate(mus):
-        dual = Smoothed.of(problem.penalty, mu, problem.shape)
+        dual = problem.smoothed(mu)
         rng = np.random.default_rng([seed, i])
         bounds.append(lower_bound(problem, X, dual, rng=rng, **limits))
     finite = [found for found in bounds if math.isfinite(found[0])]

@@ -22,7 +22,7 @@ DIRECT = 0.3  # weight of coefficients relative to cosines
 CHUNK = 512  # samples whose affinities to all others are in memory at once
 
 
-class Graph(Protocol):
+class Affinities(Protocol):
     """Affinities of samples, to be computed for any part of them."""
 
     def kept(self, size: int, count: int) -> int:

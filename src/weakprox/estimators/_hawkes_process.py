@@ -50,7 +50,7 @@ LEAST = 1e-300  # divisor in place of zero
 
 
 @dataclass(frozen=True)
-class Events:
+class Record:
     """A record: sorted times and node codes 0..count-1, observed over [start, stop]."""
 
     times: Vector
@@ -68,11 +68,11 @@ class Events:
     def length(self) -> float:
         return self.stop - self.start
 
-    def then(self, later: Events) -> Events:
+    def then(self, later: Record) -> Record:
         """Both records as one; the later one follows this one."""
         times = np.concatenate([self.times, later.times])
         nodes = np.concatenate([self.nodes, later.nodes])
-        return Events(times, nodes, self.count, self.start, later.stop)
+        return Record(times, nodes, self.count, self.start, later.stop)
 
 
 @dataclass(frozen=True)
@@ -127,7 +127,7 @@ class Past:
         return found
 
 
-def own_past(events: Events, decays: Vector) -> Matrix:
+def own_past(events: Record, decays: Vector) -> Matrix:
     """Excitation at each event by earlier events of its own node, (decay, event)."""
     found = np.zeros((len(decays), len(events.times)))
     for node in range(events.count):
@@ -137,18 +137,18 @@ def own_past(events: Events, decays: Vector) -> Matrix:
     return found
 
 
-def excitation(events: Events, kernel: Kernel, at: Vector) -> Matrix:
+def excitation(events: Record, kernel: Kernel, at: Vector) -> Matrix:
     """Kernel sums over each node's earlier events, (node, time)."""
     return np.array([kernel.shares @ group.pulls(at) for group in pasts(events, kernel)])
 
 
-def pasts(events: Events, kernel: Kernel) -> list[Past]:
+def pasts(events: Record, kernel: Kernel) -> list[Past]:
     """The events of each node."""
     nodes = range(events.count)
     return [Past(events.times[events.nodes == node], kernel.decays) for node in nodes]
 
 
-def exposure(events: Events, kernel: Kernel, start: float, stop: float) -> Vector:
+def exposure(events: Record, kernel: Kernel, start: float, stop: float) -> Vector:
     """Integral over [start, stop] of each node's excitation."""
     past = events.times < stop
     ages = stop - events.times[past]
@@ -188,7 +188,7 @@ def simulate(
     horizon: float,
     rng: np.random.Generator,
     most: int = 10**7,
-) -> Events:
+) -> Record:
     """A record over [0, horizon] with an empty past, generation by generation.
 
     Every event of node v has Poisson(infectivity[u, v]) children of each node u, whose
@@ -219,7 +219,7 @@ def simulate(
             raise InputError("horizon", given, "a shorter one")
     times, nodes = np.concatenate(all_times), np.concatenate(all_nodes)
     order = np.argsort(times, kind="stable")
-    return Events(times[order], nodes[order].astype(np.intp), count, 0.0, float(horizon))
+    return Record(times[order], nodes[order].astype(np.intp), count, 0.0, float(horizon))
 
 
 def record(
@@ -241,7 +241,7 @@ def record(
     order = np.argsort(times, kind="stable")
     times, codes = times[order], codes[order]
     begin, end = checked_period(period, times, start)
-    return Events(times, codes, len(labels), begin, end), labels
+    return Record(times, codes, len(labels), begin, end), labels
 
 
 def refuse_lists(X: Any) -> None:
@@ -323,7 +323,7 @@ def _key(label: Any) -> Any:
     return str(label) if isinstance(label, str) else float(label)
 
 
-def decays_of(decays: Any, events: Events) -> Vector:
+def decays_of(decays: Any, events: Record) -> Vector:
     """The rates given, or a geometric progression from the gaps of the record."""
     if not is_auto(decays):
         if isinstance(decays, str):
@@ -391,7 +391,7 @@ class Pilot:
     kernel: Kernel
 
 
-def pilot(events: Events, decays: Vector, *, steps: int = STEPS) -> Pilot:
+def pilot(events: Record, decays: Vector, *, steps: int = STEPS) -> Pilot:
     """Fit the first model and the shares of the decays by EM."""
     count, n = events.count, len(events.times)
     own = own_past(events, decays)
@@ -533,7 +533,7 @@ def _inverse(gram: Matrix) -> Vector:
     return np.where(counts, 1.0 / np.where(counts, diagonal, 1.0), 0.0)
 
 
-def contrasts(events: Events, first: Pilot, edges: Vector, pulls: Matrix) -> list[Contrast]:
+def contrasts(events: Record, first: Pilot, edges: Vector, pulls: Matrix) -> list[Contrast]:
     """The contrast over each interval between the edges; `pulls` are those at events."""
     scale = np.sqrt(np.maximum(events.totals, 1.0))
     reaction = (first.own + first.shared.sum()) * scale

@@ -13,7 +13,7 @@ from scipy.sparse.csgraph import connected_components, laplacian
 from sklearn.cluster import KMeans
 from threadpoolctl import threadpool_limits
 
-from weakprox.estimators._affinities import Graph
+from weakprox.estimators._affinities import Affinities
 from weakprox.linalg import decompositions, sparse_eigh
 from weakprox.selection.noise import Values
 from weakprox.selection.search import Deadline, Search, near
@@ -129,7 +129,7 @@ class Embedded:
     pairs: dict[int, tuple[Values, Values]]  # eigenvalues and vectors, by affinities kept
 
     @classmethod
-    def of(cls, graph: Graph, counts: Sequence[int], members: Any) -> Embedded:
+    def of(cls, graph: Affinities, counts: Sequence[int], members: Any) -> Embedded:
         """The embedding of these samples, one for each number of affinities."""
         size = len(members)
         kept = {count: graph.kept(size, count) for count in counts}
@@ -149,7 +149,7 @@ class Embedded:
 
 
 def stability(
-    graph: Graph, size: int, counts: Sequence[int], seed: int, deadline: Deadline
+    graph: Affinities, size: int, counts: Sequence[int], seed: int, deadline: Deadline
 ) -> Search[Clusters] | None:
     """Compare numbers of clusters by subsamples, the folds of a search.
 

@@ -17,7 +17,7 @@ from weakprox import arguments
 from weakprox.errors import InputError
 from weakprox.estimators import _hawkes_process as process
 from weakprox.estimators._base import DEPRECATED, Certified
-from weakprox.estimators._hawkes_process import Events, Matrix, Pilot, Reduced, Vector
+from weakprox.estimators._hawkes_process import Matrix, Pilot, Record, Reduced, Vector
 from weakprox.linalg import decompositions
 from weakprox.linalg.threads import one_thread
 from weakprox.penalties import SignedL1
@@ -43,7 +43,7 @@ FLOOR = 1e-6  # smallest radius, and smallest value that counts
 class Pieces:
     """Events with the kernel sums at them, and the pieces of time between edges."""
 
-    events: Events
+    events: Record
     kernel: process.Kernel
     pulls: Matrix  # (node, event)
     edges: Vector
@@ -88,7 +88,7 @@ class Pieces:
         return process.Sources(at, exposures, nodes, length)
 
 
-def unscaled(X: Matrix, events: Events) -> Matrix:
+def unscaled(X: Matrix, events: Record) -> Matrix:
     """A from X = A sqrt(N_v / N_u), without negative and negligible entries."""
     scale = np.sqrt(np.maximum(events.totals, 1.0))
     kept = np.where(ZERO * np.abs(X).max() < X, X, 0.0)
@@ -330,7 +330,7 @@ class HawkesInfectivity(Certified):
         self.log_likelihood_ = sources.log_likelihood(factors) / len(events.times)
         self.period_ = (events.start, events.stop)
 
-    def _pilot(self, events: Events) -> Pilot:
+    def _pilot(self, events: Record) -> Pilot:
         """The pilot, without decays of a negligible share."""
         decays = process.decays_of(self.decays, events)
         first = process.pilot(events, decays)

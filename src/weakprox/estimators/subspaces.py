@@ -21,7 +21,7 @@ from weakprox.arguments import (
     or_auto,
     positive,
 )
-from weakprox.estimators._affinities import Coefficients, Graph, Neighbors
+from weakprox.estimators._affinities import Affinities, Coefficients, Neighbors
 from weakprox.estimators._base import Certified, check_size
 from weakprox.estimators._stability import (
     SMALL,
@@ -160,7 +160,7 @@ def low_rank_solution(Z: Values, nuclear: float, ridge: float) -> LowRank:
 class Candidate:
     """A graph, the number of its clusters, and their stability."""
 
-    graph: Graph
+    graph: Affinities
     count: int
     stability: float
     metric: str | None = None  # of neighbours
@@ -406,7 +406,7 @@ class SubspaceClustering(ClusterMixin, Certified):
         self.coefficients_ = U @ self.result_.X @ U.T
 
     def _candidate(
-        self, graph: Graph, size: int, count: int | None, metric: str | None = None
+        self, graph: Affinities, size: int, count: int | None, metric: str | None = None
     ) -> Candidate:
         """A graph with its number of clusters, by the gap alone if stability is unknown."""
         most, found = min(MOST_CLUSTERS, size - 1), None

@@ -388,12 +388,6 @@ def add_scaled(Y: Array, scale: float, X: Array) -> None:
         Y += scale * X
 
 
-def add_product(X: Array, left: Array, right: Array) -> None:
-    """Add left times right' to X, in blocks of rows that stay in cache."""
-    for rows in row_blocks(X):
-        X[rows] += left[rows] @ right.T
-
-
 def subtract(X: Array, Y: Array, out: Array) -> Array:
     """X - Y written over `out`."""
     if is_numpy(out):

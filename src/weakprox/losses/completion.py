@@ -34,7 +34,7 @@ from weakprox.losses.entry_losses import (
 from weakprox.losses.long_files import IN_MEMORY, LongObservations, recoded
 from weakprox.losses.observed import Effects, Intercepts, Observed
 from weakprox.passes.blocks import BlockPattern, Vector
-from weakprox.passes.pattern import DENSE, Positions, masked, pattern
+from weakprox.passes.pattern import DENSE, Pattern, Positions, masked, pattern
 from weakprox.protocols import LossCapabilities, LossProx, StatedLoss
 from weakprox.resources.memory import as_bytes, limited, room, shown_bytes
 
@@ -487,7 +487,7 @@ class Completion:
                 given = f"an array of shape {chosen.shape}"
                 wanted = f"booleans of shape ({self.n_terms},), one of them True at least"
                 raise InputError("kept", given, wanted)
-            if getattr(found, "listed", chosen) is None:
+            if isinstance(found, Pattern) and found.listed is None:
                 return self._masked_part(chosen, other, scaling)
             keep = np.flatnonzero(chosen)
             if not arrays.is_numpy(self._values):

@@ -7,7 +7,7 @@ import inspect
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
-from functools import cached_property, partial
+from functools import cached_property
 from itertools import chain
 from typing import Any
 
@@ -380,4 +380,6 @@ class Denoising:
 
 
 # `__new__` takes any arguments, since subclasses have others.
-Denoising.__signature__ = inspect.signature(partial(Denoising.__init__, None))  # type: ignore[arg-type, attr-defined]
+_signature = inspect.signature(Denoising.__init__)
+_named = [*_signature.parameters.values()][1:]
+type.__setattr__(Denoising, "__signature__", _signature.replace(parameters=_named))

@@ -51,6 +51,7 @@ class Sensing:
     samples_cancel = False
     n_terms = 0
     pilot_samples = 0  # drawn to estimate constants that were not given
+    _terms: Any = None  # the measurements, unless they are drawn
 
     def __init__(
         self,
@@ -204,7 +205,7 @@ class Sensing:
 
     def grad(self, X: Array, batch: tuple[Any, Array]) -> Array:
         """Mean of (<A_i, X> - b_i) A_i; from the Gram matrix of all terms if available."""
-        whole = batch[0] is getattr(self, "_terms", None)
+        whole = batch[0] is self._terms
         if whole and self.__dict__.get("_gram") is not None:
             return namespace(X).reshape(self._gram @ X.reshape(-1), X.shape) + self.origin[1]
         size, parts = int(batch[1].shape[0]), self._parts(batch)

@@ -159,7 +159,8 @@ class Sum(Combinable):
 
     def in_unit(self, unit: float) -> Sum:
         """R/unit^2 of X/unit."""
-        return Sum(tuple(cast(Any, part).in_unit(unit) for part in self.parts))
+        offers: Any = [protocols.penalty_capabilities(part).in_unit for part in self.parts]
+        return Sum(tuple(part(unit) for part in offers))
 
     def in_float64(self) -> Sum | None:
         """The same sum for arrays in float64; None if a part does not offer it."""

@@ -23,8 +23,8 @@ class Separable(Combinable):
 
     Y is the box |y| <= theta unless a subclass says otherwise, where theta is the largest
     weight other than that of the squares, `lam2`. It is smoothed with |y|^2 / (2 theta). Each
-    subclass has `capabilities` and `in_unit` in its own body, since inherited ones do not
-    count: a class derived from it may be another function.
+    subclass has `capabilities` in its own body, since inherited ones do not count: a class
+    derived from it may be another function.
     """
 
     separable = True
@@ -267,7 +267,6 @@ class ElasticNet(Separable):
     lam1: float
     lam2: float
     _weights = ("lam1", "lam2")
-    in_unit = Separable.in_unit
 
     @property
     def capabilities(self) -> PenaltyCapabilities:
@@ -306,7 +305,6 @@ class SignedL1(Separable):
     below: float
     lam2: float = 0.0
     _weights = ("above", "below", "lam2")
-    in_unit = Separable.in_unit
 
     @property
     def capabilities(self) -> PenaltyCapabilities:
@@ -350,7 +348,6 @@ class GroupL2(Separable):
     lam: float
     groups: Literal["rows", "columns"] = "rows"
     _weights = ("lam",)
-    in_unit = Separable.in_unit
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -397,8 +394,6 @@ class GroupL2(Separable):
 @dataclass(frozen=True)
 class Zero(Separable):
     """No penalty, R = 0."""
-
-    in_unit = Separable.in_unit
 
     @property
     def capabilities(self) -> PenaltyCapabilities:

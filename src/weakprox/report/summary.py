@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy.sparse
 
-from weakprox import __version__, losses
+from weakprox import __version__
 from weakprox.arguments import nonnegative, positive
 from weakprox.display import counted
 from weakprox.errors import InputError, ShapeError
@@ -104,7 +104,7 @@ def gather(
     }
     seen = residual = difference = scatter = None
     if data is not None:
-        missing = problem is not None and isinstance(problem.loss, losses.Completion)
+        missing = problem is not None and problem.of_loss.observed is not None
         observed = as_rows("data", data, stored_only=missing)
         difference = observed.minus(answer)
         seen, residual = reduced(observed), reduced(difference)

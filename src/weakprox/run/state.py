@@ -151,8 +151,10 @@ class Evidence:
         held: list[Any] = [None if isinstance(at, LowRank) else at]
         if isinstance(dual, FactoredDual):
             held.append(dual.engine.z)
-        elif isinstance(dual, (SplitDual, FixedDual)):
-            held += [getattr(dual, "A", None), dual.y]
+        elif isinstance(dual, SplitDual):
+            held += [dual.A, dual.y]
+        elif isinstance(dual, FixedDual):
+            held.append(dual.y)
         elif isinstance(dual, OnEntries):
             held.append(dual.q)
         return sum(_bytes(array) for array in held)

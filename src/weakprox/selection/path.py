@@ -24,7 +24,13 @@ from weakprox.passes import compiling
 from weakprox.penalties import L1
 from weakprox.problem import Problem
 from weakprox.progress import Progress
-from weakprox.protocols import Loss, Penalty, SpectralTerm, loss_capabilities
+from weakprox.protocols import (
+    Loss,
+    Penalty,
+    SpectralTerm,
+    loss_capabilities,
+    spectral_capabilities,
+)
 from weakprox.resources.memory import room
 from weakprox.result import Result
 from weakprox.run.choose import choose
@@ -441,5 +447,5 @@ def warm(problem: Problem, result: Result | None) -> Warmth | None:
 
 def inside(answer: LowRank, term: SpectralTerm, tau: float) -> bool:
     """Return True if an answer lies inside its ball, away from the sphere."""
-    ball = isinstance(term, (NuclearBall, TracePSD))
-    return ball and answer.nuclear_norm < (1.0 - INSIDE) * tau
+    bounded = spectral_capabilities(term).tau is not None
+    return bounded and answer.nuclear_norm < (1.0 - INSIDE) * tau

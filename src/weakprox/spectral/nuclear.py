@@ -131,9 +131,7 @@ class NuclearBall(Bounded):
     """
 
     tau: float
-    # in the class body, since an inherited one does not count
-    capabilities = Bounded.capabilities
-    in_unit = Bounded.in_unit
+    capabilities = Bounded.capabilities  # in the class body: an inherited one does not count
 
     def violation(self, X: LowRank) -> float:
         """Relative excess of the nuclear norm over tau."""

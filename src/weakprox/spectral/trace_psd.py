@@ -47,9 +47,7 @@ class TracePSD(Bounded):
 
     tau: float
     symmetric = True
-    # in the class body, since an inherited one does not count
-    capabilities = Bounded.capabilities
-    in_unit = Bounded.in_unit
+    capabilities = Bounded.capabilities  # in the class body: an inherited one does not count
 
     def violation(self, X: LowRank) -> float:
         """Largest relative excess: trace over tau, or asymmetry of the factors."""

@@ -243,7 +243,7 @@ def parameters(
         mu = 7.0 * room / (92.0 * c.gamma) if smoothing else 0.0
     elif smoothing:
         mu = positive("mu", mu)
-    smooth = Smoothed.of(problem.penalty, mu, problem.shape)
+    smooth = problem.smoothed(mu)
     finite = bool(problem.loss.is_finite_sum)
     beta_G = max(c.beta_G, c.beta_term) if constants == "paper" else c.beta_G
     beta = beta_G + smooth.smoothness

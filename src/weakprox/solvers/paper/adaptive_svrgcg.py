@@ -103,7 +103,7 @@ class AdaptiveSVRGCG(Settings):
     def dual(self, problem: Problem, memory: Memory) -> Smoothed:
         """Return the penalty as the next epoch smooths it."""
         mu = smoothing(memory.parameters, memory.course.level)
-        return Smoothed.of(problem.penalty, mu, problem.shape)
+        return problem.smoothed(mu)
 
     def step(self, problem: Problem, memory: Memory, tools: Tools) -> Memory:
         """One epoch: snapshot, then weak proximal steps until its accuracy is reached."""

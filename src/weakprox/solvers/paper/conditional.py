@@ -78,7 +78,7 @@ def ground(
     c = problem.constants(strongly_convex=False)
     if mu is None:
         mu = tools.eps / (2.0 * c.gamma) if c.theta > 0 and c.gamma > 0 else 0.0
-    smooth = Smoothed.of(problem.penalty, mu, problem.shape)
+    smooth = problem.smoothed(mu)
     beta = c.beta_G + smooth.smoothness
     if not beta > 0.0:
         wanted = "a problem with some curvature: a linear one is solved by one vertex"
@@ -137,7 +137,7 @@ class Baseline(Method):
 
     def dual(self, problem: Problem, memory: Any) -> Smoothed:
         """Return the smoothed penalty; its maximiser at X is the dual point of a proof."""
-        return Smoothed.of(problem.penalty, memory.parameters.mu, problem.shape)
+        return problem.smoothed(memory.parameters.mu)
 
 
 @dataclass(frozen=True)
@@ -208,7 +208,7 @@ def with_initial_gap(
 ) -> Ground:
     """Return the constants with the user's C0, or with a bound on the error at X."""
     if C0 is None:
-        R, rng = Smoothed.of(problem.penalty, p.mu, problem.shape), tools.rng(0, 3)
+        R, rng = problem.smoothed(p.mu), tools.rng(0, 3)
         C0 = initial_gap(problem, R, tools.loss, X, p.alpha, rng)
     return replace(p, C0=max(float(C0), np.finfo(float).tiny))
 

@@ -164,7 +164,7 @@ class ProjectedSubgradient(Baseline):
         self, problem: Problem, memory: SubgradientMemory, tools: Tools
     ) -> SubgradientMemory:
         p, squares = memory.parameters, memory.squares
-        R = Smoothed.of(problem.penalty, p.mu, problem.shape)
+        R = problem.smoothed(p.mu)
         assert memory.other is not None
         mean, X = memory.X * 1.0, memory.other * 1.0
         last, epoch = memory.done + STRETCH, memory.epoch + 1

@@ -209,7 +209,7 @@ class SVRGCG(Settings):
 
     def dual(self, problem: Problem, memory: Memory) -> Smoothed:
         """Return the smoothed penalty; its maximiser at X is the dual point of a proof."""
-        return Smoothed.of(problem.penalty, memory.parameters.mu, problem.shape)
+        return problem.smoothed(memory.parameters.mu)
 
     def step(self, problem: Problem, memory: Memory, tools: Tools) -> Memory:
         """One epoch: snapshot gradient, then T - 1 weak proximal steps."""
@@ -255,7 +255,7 @@ class SVRGCG(Settings):
         close to its final form. This is an estimate: the optimum may need a higher rank.
         """
         rng = tools.rng(0)
-        R = Smoothed.of(problem.penalty, p.mu, problem.shape)
+        R = problem.smoothed(p.mu)
         size = None if p.finite_sum else max(PILOT, p.k_s(1))
         cap = min(problem.shape)
         rank = min(FIRST_RANK, cap)
