@@ -89,9 +89,10 @@ def minimize(
         `FactoredProximal` or `FilledProximal` for `Completion`, and `DenseProximal` for
         `Denoising` with weights or a robust loss. Otherwise they are `LeanSplitting` for
         large, float32 or GPU data with a squared distance and a separable penalty,
-        `SampleAverage` if G is known through samples only, `DualAscent` for a squared
-        distance with `MaxAffine`, `AdaptiveSVRGCG` if memory is short, and `DavisYin` in all
-        other cases. `result.explain()` gives the reason.
+        `AdaptiveSVRGCG` if memory is short, `SampleAverage` if G is known through samples only,
+            `DualAscent` for a squared distance with `MaxAffine`, `ADMM` if the curvature of the
+            loss varies strongly between directions, and `DavisYin` in all other cases.
+            `result.explain()` gives the reason.
     tol : float, optional
         Accuracy relative to max(|f|, s), s = 1e-5 smoothness/2 |X|_F^2 at the answer X: the
         second counts only where f nearly vanishes. If intercepts explain all data up to

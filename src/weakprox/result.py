@@ -182,12 +182,12 @@ class Certificate:
 
     @property
     def proves(self) -> bool:
-        """True if there is a bound at all."""
+        """True if there is a lower bound."""
         return math.isfinite(self.lower_bound)
 
     @property
     def gap(self) -> float:
-        """The answer is at most this far above the optimum; infinite if nothing is proved."""
+        """Bound on the distance of the value from the optimum; infinite if nothing is proved."""
         gap = self.value - self.lower_bound + self.rounding
         return 0.0 if gap < 0.0 else gap  # not max(0, gap), which would hide a NaN
 
@@ -258,7 +258,7 @@ class Trace:
         return f"Trace({rows}, {spent}, value {value[0]:.6g} to {value[-1]:.6g})"
 
     def epochs(self) -> Trace:
-        """Only the rows at epoch ends (step 0)."""
+        """The rows at epoch ends (step 0)."""
         index = COLUMNS.index("step")
         return Trace([row for row in self.rows if row[index] == 0])
 
@@ -292,13 +292,13 @@ class Look:
     Attributes
     ----------
     epoch, step : int
-        Where the run is; step 0 is the end of an epoch.
+        Position of the run; step 0 is the end of an epoch.
     value, value_low_rank : float
         f at the iterate and at the latest point of the requested rank.
     lower_bound : float
         The best lower bound on the optimum so far; minus infinity without one.
     seconds, counts
-        Work so far.
+        Time and work so far.
     X : Array
         The iterate itself: read it, do not write to it. Its factors (a `LowRank`) if the
         data live on workers, and for losses of observed entries without a penalty.

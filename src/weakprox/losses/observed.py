@@ -41,8 +41,8 @@ THIN = 8  # columns up to which products at the observations cost less than all 
 FULL = 0.25  # share of entries from which a product of all costs less than those alone
 FEWER = 0.02  # the same if arrays of the size of X take little memory beside the data
 ROWS = 256  # rows of a product of which the observed entries are taken
-SMALL = 1 << 22  # entries of X up to which an array costs less than vectors
-CACHED = 1 << 14  # observations of which terms are summed at once
+SMALL = 1 << 22  # number of entries of X up to which an array costs less than vectors
+CACHED = 1 << 14  # number of observations whose terms are summed at once
 PIECE = 1 << 20  # entries of factors that are gathered at once
 REFINED = 1e-10  # accuracy of intercepts, from which a factorisation needs a second solve
 
@@ -73,7 +73,7 @@ class Observed:
     smoothness: float | None = field(default=None)  # of G; None if it is unbounded
 
     def __getstate__(self) -> dict[str, Any]:
-        """Leave out the intercepts of the last point: a copy knows no points."""
+        """Leave out the intercepts of the last point, which a copy does not have."""
         return {name: part for name, part in vars(self).items() if name != "_last"}
 
     @property

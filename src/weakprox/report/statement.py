@@ -143,7 +143,7 @@ def weights(problem: Problem) -> dict[str, float]:
 
 
 def what_was_estimated(problem: Problem | None) -> str:
-    """The estimate in words: what the terms of the problem make of it."""
+    """The estimate in words, according to the terms of the problem."""
     kinds = ["low-rank"]
     for part in () if problem is None else _parts(problem):
         form = penalty_capabilities(part).form or SeparableForm()
@@ -180,7 +180,7 @@ def in_words(settings: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def words(value: Any, between: str = ", ") -> Any:
-    """Lists and mappings as text; other values as they are."""
+    """Lists and mappings as text; other values unchanged."""
     if isinstance(value, Mapping):
         return "; ".join(f"{key}: {words(one)}" for key, one in value.items())
     if isinstance(value, (list, tuple, set)):

@@ -216,7 +216,7 @@ def parameters(
         of steps and samples.
     mu, C0, sigma, delta, eta : float, optional
         Values to use instead of the theorems': smoothing, bound on the initial gap, gradient
-        noise, oracle accuracy delta1, step.
+        noise, oracle accuracy delta1, step size.
     delta2 : float
         Allowed increase of the value due to the requested rank (Definition 2 of the paper).
     start : array, optional

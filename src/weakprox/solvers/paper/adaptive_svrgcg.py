@@ -79,7 +79,7 @@ class AdaptiveSVRGCG(Settings):
     mu : float, optional
         Final smoothing.
     eta : float or callable, optional
-        Step instead of the line search; a callable gets (epoch, step), both from 1.
+        Step size instead of the line search; a callable gets (epoch, step), both from 1.
     epochs : int, optional
         Epochs to run.
     C0, sigma, delta, delta2, k_s, k_t, inner, answer

@@ -35,8 +35,8 @@ from weakprox.theory._theorems import estimate_sigma, initial_gap
 from weakprox.theory.gradients import Snapshot, mean_gradient
 
 STRETCH = 64  # iterations of one outer step, for methods that have no epochs
-VERTEX = 0.01  # inexactness of vertices, as a share of what the step itself may cost
-RANK_OF_PROOF = 8  # triplets a certificate looks at; these methods have no rank of their own
+VERTEX = 0.01  # inexactness of vertices, as a share of the allowed error of the step
+RANK_OF_PROOF = 8  # number of triplets for a certificate, since these methods have no rank
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,7 @@ class Ground:
 
     eps: float  # requested accuracy
     mu: float  # smoothing
-    bias: float  # how far f_mu lies below f at most
+    bias: float  # largest distance of f_mu below f
     alpha: float  # strong convexity
     beta_G: float  # smoothness of G,
     beta: float  # of f_mu,
@@ -53,12 +53,12 @@ class Ground:
     sigma: float  # gradient noise of one sample (0: full gradients are taken)
     diameter: float  # of the set
     n_terms: int  # of a finite sum, 0 for a sampler
-    C0: float = math.inf  # bound on the first error, where the method needs one
+    C0: float = math.inf  # bound on the first error, if the method needs one
     predicted_svds: int = 0
 
     @property
     def target(self) -> float:
-        """Accuracy of the smoothed problem: eps less the bias.
+        """Accuracy of the smoothed problem: eps minus the bias.
 
         At least half of eps, so that runs end if the user's mu is too large.
         """
@@ -101,7 +101,7 @@ def ground(
 
 @dataclass(frozen=True)
 class Memory:
-    """State between outer steps: the iterate, how many are done, and the SVD's basis."""
+    """State between outer steps: the iterate, the number of steps, and the SVD's basis."""
 
     X: Array
     epoch: int
