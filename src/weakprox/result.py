@@ -187,7 +187,7 @@ class Certificate:
 
     @property
     def gap(self) -> float:
-        """Bound on the distance of the value from the optimum; infinite if nothing is proved."""
+        """Bound on the distance of the value from the optimum; infinite without a proof."""
         gap = self.value - self.lower_bound + self.rounding
         return 0.0 if gap < 0.0 else gap  # not max(0, gap), which would hide a NaN
 
