@@ -83,16 +83,16 @@ def minimize(
     problem : Problem
         What to solve.
     solver : Method, class or str, optional
-        An object such as `SVRGCG(rank=10)`, a class, or a name such as "svrgcg" or
-        "davis-yin" in any case. By default ("auto"), the solver that is expected to prove
-        its accuracy soonest. Without a penalty these are `Thresholding` for sparse matrices,
+        An object such as `SVRGCG(rank=10)`, a class, or a name such as "svrgcg" or "davis-yin"
+        in any case. By default ("auto"), the solver that is expected to prove its accuracy
+        soonest. Without a penalty these are `Thresholding` for sparse matrices,
         `FactoredProximal` or `FilledProximal` for `Completion`, and `DenseProximal` for
-        `Denoising` with weights or a robust loss. Otherwise they are `LeanSplitting` for
-        large, float32 or GPU data with a squared distance and a separable penalty,
-        `AdaptiveSVRGCG` if memory is short, `SampleAverage` if G is known through samples only,
-            `DualAscent` for a squared distance with `MaxAffine`, `ADMM` if the curvature of the
-            loss varies strongly between directions, and `DavisYin` in all other cases.
-            `result.explain()` gives the reason.
+        `Denoising` with weights or a robust loss. Otherwise they are `LeanSplitting` for large,
+        float32 or GPU data with a squared distance and a separable penalty, `AdaptiveSVRGCG` if
+        memory is short, `SampleAverage` if G is known through samples only, `DualAscent` for a
+        squared distance with `MaxAffine`, `ADMM` if the curvature of the loss varies strongly
+        between directions, and `DavisYin` in all other cases. `result.explain()` gives the
+        reason.
     tol : float, optional
         Accuracy relative to max(|f|, s), s = 1e-5 smoothness/2 |X|_F^2 at the answer X: the
         second counts only where f nearly vanishes. If intercepts explain all data up to
