@@ -1,6 +1,6 @@
 """A check of claimed optima that shares no code with the solvers.
 
-It imports nothing of weakprox but its errors (a contract in pyproject.toml). Everything is
+It imports nothing else of weakprox (a contract in pyproject.toml). Everything is
 computed in float64 from the data, the claimed X and the dual point, with an explicit
 allowance for every rounding error.
 """
