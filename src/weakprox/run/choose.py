@@ -143,11 +143,9 @@ def choose(problem: Problem, rank: int | None = None) -> Choice:
         why = f"{name} is a squared distance and the penalty has few pieces, so that the dual "
         return Choice(DualAscent(rank=rank), why + "problem is small and smooth")
     if ADMM.pays(problem):
-        why = (
-            f"the curvature of {name} varies strongly between directions, so that proximal "
-            f"steps "
-        )
-        return Choice(ADMM(rank=rank), why + "need fewer decompositions than gradient steps")
+        why = f"the curvature of {name} varies strongly between directions, so that proximal "
+        why += "steps need fewer decompositions than gradient steps"
+        return Choice(ADMM(rank=rank), why)
     why = f"{name} is a finite sum, for which the splitting usually needs few decompositions "
     return Choice(DavisYin(rank=rank), why + "to prove its accuracy")
 
