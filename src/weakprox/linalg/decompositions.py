@@ -419,9 +419,9 @@ def _refusal(A: Array, what: str) -> DecompositionError:
     if not all_finite(A):
         return DecompositionError(
             f"{what} of a {shape} matrix that contains NaN or infinite entries do not exist; "
-            f"wanted a matrix of finite numbers."
+            "wanted a matrix of finite numbers."
         )
     return DecompositionError(
         f"{what} of a {shape} matrix were found neither by LAPACK's routines nor by Jacobi "
-        f"rotations."
+        "rotations."
     )
