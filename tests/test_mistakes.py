@@ -126,7 +126,7 @@ MISTAKES = {
         ['"davisyin"', "svrgcg"],
     ),
     "an unknown solver": (
-        lambda: wp.minimize(PROBLEM, solver="admm"),
+        lambda: wp.minimize(PROBLEM, solver="lbfgs"),
         wp.InputError,
         ["one of auto", "davisyin", "fista"],
     ),

@@ -126,8 +126,19 @@ def test_reason_is_told():
     assert "proximal steps need fewer decompositions" in result.explain()
 
 
+@pytest.mark.parametrize("penalty", [None, L1(0.3), GroupL2(0.5)], ids=repr)
+def test_squared_distances(penalty):
+    problem = wp.Problem(Denoising(numbers(12, 9)), penalty, NuclearBall(4.0))
+    plain = wp.minimize(problem, DavisYin(), tol=1e-8, progress=False)
+    result = wp.minimize(problem, "admm", tol=1e-6, progress=False)
+    assert result.status is wp.Status.CERTIFIED
+    assert result.certificate.lower_bound <= plain.value
+    assert result.value == pytest.approx(plain.value, rel=2e-6)
+
+
 def test_losses_without_a_map_are_refused():
-    problem = wp.Problem(Denoising(numbers(4, 3)), L1(1.0), NuclearBall(1.0))
+    loss = Custom((4, 3), value=lambda X: 0.5 * np.sum(X * X), grad=lambda X: X, smoothness=1.0)
+    problem = wp.Problem(loss, L1(1.0), NuclearBall(1.0))
     with pytest.raises(InputError, match="proximal map"):
         wp.minimize(problem, "admm", progress=False)
 

@@ -114,7 +114,7 @@ def test_wrong_solvers(bad):
 
 @pytest.mark.parametrize("bad", ["", "svrg", "davis yin", "none"])
 def test_wrong_names_of_solvers(bad):
-    refused(lambda: minimise(solver=bad), "solver", "one of auto, fista, hcgm")
+    refused(lambda: minimise(solver=bad), "solver", "one of auto, admm, fista, hcgm")
 
 
 @pytest.mark.parametrize(

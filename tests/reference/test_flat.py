@@ -66,7 +66,9 @@ def test_certified(case):
     result = wp.minimize(case.problem, tol=1e-6, progress=False)
     best = case.optimum[0]
     expected = "FilledProximal" if case.problem.observed is not None else "DavisYin"
-    assert result.solver == expected
+    # flat without a penalty that hides it, or with measurements only
+    flat = case.name == "entries psd" or case.name.startswith("few_measurements")
+    assert result.solver == ("ADMM" if flat else expected)
     assert result.status is wp.Status.CERTIFIED
     assert result.certificate.lower_bound <= best + SMALL * abs(best)
     assert result.value == pytest.approx(best, rel=SMALL)

@@ -53,8 +53,8 @@ def estimate(
     solver: Annotated[
         str,
         typer.Option(
-            help="auto, davisyin, leansplitting, extragradient, svrgcg, adaptivesvrgcg, scg, "
-            "scgs, storc, svrf, hcgm, shcgm, fista or projectedsubgradient."
+            help="auto, davisyin, leansplitting, admm, extragradient, svrgcg, adaptivesvrgcg, "
+            "scg, scgs, storc, svrf, hcgm, shcgm, fista or projectedsubgradient."
         ),
     ] = "auto",
     eps: options.Eps = None,

@@ -24,7 +24,7 @@ from weakprox.losses.entry_losses import is_squared
 from weakprox.losses.entrywise import Entrywise
 from weakprox.losses.moments import Moments
 from weakprox.losses.on_device import on_device
-from weakprox.protocols import LossCapabilities, StatedLoss
+from weakprox.protocols import LossCapabilities, LossProx, StatedLoss
 from weakprox.resources.memory import room, shown_bytes
 from weakprox.streams import Stream, as_stream, is_stream
 
@@ -191,6 +191,7 @@ class Denoising:
             grad_into=self.grad_into,
             merged=self.merged,
             furthest=self.furthest,
+            prox=self.prox if self.is_finite_sum and not self.elsewhere else None,
             infimum=0.0,
             in_float64=self.in_float64,
             in_unit=self.in_unit,
@@ -369,6 +370,11 @@ class Denoising:
     def centre(self, batch: Moments) -> Array:
         """The batch mean C: this loss is 1/2 |X - C|^2 plus a constant."""
         return batch.mean
+
+    def prox(self) -> LossProx:
+        """Return the proximal map, a mean of its argument and of C."""
+        C = self.everything().mean
+        return lambda A, weight: (C + weight * A) * (1.0 / (1.0 + weight))
 
     def furthest(self, X: Array, batch: Moments, gradient: Array) -> float:
         """Largest distance of one sample's gradient at X to `gradient`, or a bound on it."""

@@ -69,8 +69,11 @@ class Memory(GapMemory):
 class ADMM(GapDriven):
     """Alternating directions, for losses with a proximal map: few iterations at any curvature.
 
-    These are `Regression` and `Sensing` unless they are too large to decompose their Hessian
-    or the Gram matrix of their terms (2000 rows). It is the default for them.
+    These are `Denoising` of a matrix in memory, also with a `loss` or `weights`, `Completion`
+    without intercepts, and `Regression` and `Sensing` unless they are too large to decompose
+    their Hessian or the Gram matrix of their terms (2000 rows). It is the default for the last
+    two if their curvature is uneven, and for other losses with uneven curvature and without
+    a penalty.
 
     Parameters
     ----------
@@ -82,7 +85,7 @@ class ADMM(GapDriven):
 
     warm_starts: ClassVar[bool] = True
     coarse: ClassVar[float] = 1e-3  # dual points are differences times rho
-    suits: ClassVar[str] = "a loss with a proximal map: Regression or Sensing (or DavisYin)"
+    suits: ClassVar[str] = "a loss with a proximal map, such as Sensing (or DavisYin)"
 
     @staticmethod
     def applies(problem: Problem) -> bool:

@@ -56,6 +56,8 @@ CASES = {
     "completion, Huber": lambda: observations(Huber(0.5)),
     "completion, logistic": lambda: observations("logistic"),
     "completion, Poisson": lambda: observations("poisson"),
+    "matrix": lambda: Denoising(M),
+    "samples": lambda: Denoising(samples=numbers(4, 9, 7)),
     "weights": lambda: Denoising(M, weights=WEIGHT),
     "Huber": lambda: Denoising(M, loss=Huber(0.7)),
     "Huber, holes": lambda: Denoising(HOLES, loss=Huber(0.7)),
