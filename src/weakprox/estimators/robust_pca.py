@@ -42,7 +42,7 @@ STEADY = 0.9  # share of the last estimate from which the next one is the answer
 # Least noise: relative to the spread of the data, and to the step of values on a grid
 LEAST, GRID = 0.01, 1.0 / math.sqrt(12.0)
 FEW = 0.05  # share of different values among all up to which they are on a grid
-MULTIPLES = tuple(2.0 ** (0.5 * j) for j in range(4, -5, -1))  # multiples of the automatic lam
+MULTIPLES = tuple(2.0 ** (0.5 * j) for j in range(4, -9, -1))  # multiples of the automatic lam
 FOLDS, HIDDEN = 3, 0.1  # sets of cells that are hidden, and their share
 PATIENCE = 2  # weights without a gain after which the search ends
 SHARES = (0.0, 0.25, 0.5, 0.75, 1.0)  # of the refit, that are compared on hidden cells
