@@ -136,7 +136,8 @@ class RobustPCA(OneToOneFeatureMixin, TransformerMixin, Certified):
     -----
     L and S are computed from factors and from a sparse matrix whenever they are accessed.
     The data are read in blocks of rows, and the fit holds no other array of their size (one
-    with `column_weights`). The data are not centred: their mean is part of L.
+    with `column_weights`, and one while cells are hidden). The data are not centred: their
+    mean is part of L.
 
     With noise 0, the certificate is that of principal component pursuit, and `result_` that of
     the last of the problems with a Huber loss by which it was reached.
