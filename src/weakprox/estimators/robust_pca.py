@@ -101,8 +101,8 @@ class RobustPCA(OneToOneFeatureMixin, TransformerMixin, Certified):
         singular vectors of L with the values that fit the data best, in the same Huber loss.
         The mixture with the least error on cells that are hidden three times, as with "cv", is
         used if it gains more than half a standard error; with lam="cv", for every weight
-        that is tried. Nothing is refitted if the noise is 0. The certificate is that of L
-        without a refit.
+        that is tried. A fit with lam="auto" then takes two to three times as long. Nothing is
+        refitted if the noise is 0. The certificate is that of L without a refit.
     {tol, max_seconds, random_state, verbose}
 
     Attributes
