@@ -27,7 +27,7 @@ from weakprox.penalties import ElasticNet
 from weakprox.problem import Problem
 from weakprox.result import Result
 from weakprox.selection._observed_path import path_point
-from weakprox.selection.search import Search, least, limit, stream
+from weakprox.selection.search import Deadline, Search, least, limit, stream
 from weakprox.solvers import DavisYin
 from weakprox.spectral import NuclearBall, NuclearNorm
 
@@ -51,6 +51,7 @@ GAIN = 1e-3  # relative decrease of the error that a candidate must bring
 ROUGH = 1e-2  # relative accuracy of the fits of the search
 STEADY = 1e-2  # relative accuracy without lam, where nothing is proved
 FULL = 4000  # size up to which all singular values are computed: fewer and surer steps
+FINISH = 2  # times that hiding entries takes which scaling, evaluating and filling need
 AFTER = 4  # times that guesses by columns take which their use needs after the search
 KEPT = 1 << 20  # entries of a table up to which it is kept, filled, for a report
 LEAST = 1e-3  # least bound, relative to the largest singular value
@@ -428,7 +429,11 @@ class SparseLowRankImputer(OneToOneFeatureMixin, TransformerMixin, Certified):
             found = self._rough(data.loss, lam_, spectral, start)
             return hidden.errors(data, found.dense()), found
 
+        begun = time.monotonic()
         rounds = HiddenEntries.several(X, self._seed)
+        if self._deadline.end is not None and self._search_end.end is not None:
+            last = self._deadline.end - FINISH * (time.monotonic() - begun)
+            self._search_end = Deadline(min(self._search_end.end, last))
         search: Search[Candidate] = self._search(rounds, trial)
         paths: list[Candidate] = []
 
