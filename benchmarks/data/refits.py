@@ -6,12 +6,14 @@
                                                    # panels, classes
 
 `TraceRegression` and `RobustPCA` have `debias="auto"`. For the others, this tries what it
-would do: a path of weights of the nuclear norm, the best of which is chosen by five folds
-(one held-out tenth for completion) with and without a share of the refit, and refitted to all
-training data. Data: planted coefficients and the value of scikit-learn's digits (trace); the
-sets of `benchmarks/regression.py` (reduced rank); votes, and films with many ratings
-(completion); standardised tables of which 30 % are missing (imputation, by completion too).
-The factors of a covariance are refitted to the sample covariance of twice as many samples as
+would do: a path of weights of the nuclear norm, the best of which is chosen by the folds of the
+model with and without a share of the refit, and refitted to all training data. Data: planted
+coefficients and the value of scikit-learn's digits (trace); the sets of
+`benchmarks/regression.py` (reduced rank); votes, and films with many ratings (completion);
+standardised tables of which 30 % are missing (imputation, by completion too), or which have
+outliers (robust); planted panels and the states of Proposition 99 (panels); planted classes and
+pairs of digits (classes). Completion, reduced rank and covariances have planted data, too. The
+factors of a covariance are refitted to the sample covariance of twice as many samples as
 variables.
 """
 
@@ -106,9 +108,18 @@ def fitted(X: np.ndarray, Y: np.ndarray, share: float) -> tuple[Callable, Callab
     return at(low.s), at(np.where(low.s > 0.0, values, 0.0))
 
 
+def planted_responses() -> Iterator[tuple[str, np.ndarray, np.ndarray]]:
+    """Responses with coefficients of rank 2."""
+    rng = np.random.default_rng(0)
+    for n, p, q, noise in ((100, 20, 10, 3.0), (200, 40, 20, 5.0)):
+        X = rng.standard_normal((n, p))
+        B = rng.standard_normal((p, 2)) @ rng.standard_normal((2, q))
+        yield f"planted, {p} x {q}", X, X @ B + noise * rng.standard_normal((n, q))
+
+
 def reduced_rank() -> Iterator[Errors]:
     """Mean squared errors in variances, without and with a share of the refit."""
-    for name, X, Y in regression.data():
+    for name, X, Y in (*regression.data(), *planted_responses()):
         before, after = [], []
         for kept, left in KFold(SPLITS, shuffle=True, random_state=0).split(X):
             scale, mean = X[kept].std(axis=0), Y[kept].mean(axis=0)
@@ -137,6 +148,13 @@ def observations() -> Iterator[tuple[str, np.ndarray, np.ndarray, np.ndarray]]:
     many = np.bincount(data["item"])[data["item"]] >= SOME
     rated = (data["user"][many], data["item"][many], data["rating"][many].astype(float))
     yield "films with many ratings", *rated
+    for name, decay in (("equal", 0.0), ("decaying", 1.0)):
+        rng = np.random.default_rng(0)
+        U = rng.standard_normal((150, 4))
+        V = rng.standard_normal((100, 4)) * 3.0 * 2.0 ** (-decay * np.arange(4))
+        X = U @ V.T + rng.standard_normal((150, 100))
+        rows, cols = np.nonzero(rng.random(X.shape) < 0.4)
+        yield f"planted, {name} factors", rows, cols, X[rows, cols]
 
 
 def completed(train: tuple, lam: float) -> tuple[Callable, Callable]:
@@ -185,6 +203,15 @@ def tables() -> Iterator[tuple[str, np.ndarray]]:
         yield name, (X - X.mean(axis=0)) / X.std(axis=0)
 
 
+def factor_samples() -> Iterator[tuple[str, np.ndarray]]:
+    """Those tables, and samples of planted factors beside noise."""
+    yield from tables()
+    rng = np.random.default_rng(0)
+    for count, d, size in ((2, 25, 1.0), (4, 30, 3.0)):
+        common = size * rng.standard_normal((300, count)) @ rng.standard_normal((count, d))
+        yield f"planted, {count} factors", common + rng.standard_normal((300, d))
+
+
 def entries() -> Iterator[tuple[str, np.ndarray, np.ndarray, np.ndarray]]:
     """Observed entries of tables: names, rows, columns and values."""
     for name, X in tables():
@@ -211,10 +238,13 @@ def factor_estimates(sample: Sample, share: float) -> list[Parts]:
 
 
 def covariance() -> Iterator[Errors]:
-    """Gaussian log-losses of other samples."""
+    """Gaussian log-losses of other samples; also those of `SparseLowRankCovariance`.
+
+    It compares the factors with other kinds of estimates.
+    """
     traces_of = np.arange(0.2, 1.0, 0.1)
-    for name, X in tables():
-        before, after = [], []
+    for name, X in factor_samples():
+        before, after, automatic = [], [], []
         for seed in range(SPLITS):
             order = np.random.default_rng(seed).permutation(len(X))
             few = 2 * X.shape[1]
@@ -237,7 +267,12 @@ def covariance() -> Iterator[Errors]:
                 i, j = np.unravel_index(np.argmin(shares), shares.shape)
                 estimate = factor_estimates(whole, traces_of[i])[j]
                 errors.append(estimate.log_loss(unseen))
+            S = wp.SparseLowRankCovariance(random_state=seed).fit(A).covariance_
+            S = S / np.outer(scale, scale)
+            squares = np.einsum("ij,ji->i", unseen, np.linalg.solve(S, unseen.T))
+            automatic.append(float(np.linalg.slogdet(S)[1] + squares.mean()))
         yield name, before, after
+        yield f"{name}: from the refit to the model", after, automatic
 
 
 def completion(data: Iterator[tuple] | None = None) -> Iterator[Errors]:

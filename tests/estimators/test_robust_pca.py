@@ -17,7 +17,7 @@ from weakprox import InputError, RobustPCA, ShapeError
 from weakprox.estimators import robust_pca as module
 
 
-@parametrize_with_checks([RobustPCA()])
+@parametrize_with_checks([RobustPCA(), RobustPCA(debias="auto")])
 def test_scikit_learn_checks(estimator, check):
     check(estimator)
 

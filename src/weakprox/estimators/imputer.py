@@ -27,7 +27,7 @@ from weakprox.penalties import ElasticNet
 from weakprox.problem import Problem
 from weakprox.result import Result
 from weakprox.selection._observed_path import path_point
-from weakprox.selection.search import Search, least, limit, stream
+from weakprox.selection.search import Deadline, Search, least, limit, stream
 from weakprox.solvers import DavisYin
 from weakprox.spectral import NuclearBall, NuclearNorm
 
@@ -52,6 +52,8 @@ GAIN = 1e-3  # relative decrease of the error that a candidate must bring
 ROUGH = 1e-2  # relative accuracy of the fits of the search
 STEADY = 1e-2  # relative accuracy without lam, where nothing is proved
 FULL = 4000  # size up to which all singular values are computed: fewer and more reliable steps
+# time reserved for scaling, evaluating and filling, relative to that of hiding entries
+FINISH = 2
 AFTER = 4  # times that guesses by columns take which their use needs after the search
 KEPT = 1 << 20  # largest number of entries of a table that is kept, filled, for a report
 LEAST = 1e-3  # least bound, relative to the largest singular value
@@ -435,7 +437,11 @@ class SparseLowRankImputer(OneToOneFeatureMixin, TransformerMixin, Certified):
             found = self._rough(data.loss, lam_, spectral, start)
             return hidden.errors(data, found.dense()), found
 
+        begun = time.monotonic()
         rounds = HiddenEntries.several(X, self._seed, times_hidden(self.cv))
+        if self._deadline.end is not None and self._search_end.end is not None:
+            last = self._deadline.end - FINISH * (time.monotonic() - begun)
+            self._search_end = Deadline(min(self._search_end.end, last))
         search: Search[Candidate] = self._search(rounds, trial)
         paths: list[Candidate] = []
 

@@ -102,10 +102,10 @@ class RobustPCA(OneToOneFeatureMixin, TransformerMixin, Certified):
         singular vectors of L with the values that fit the data best, in the same Huber loss.
         The mixture with the least error on cells that are hidden `cv` times, as with "cv", is
         used if it gains more than half a standard error; with lam="cv", for every weight
-        that is tried. Nothing is refitted if the noise is 0. The certificate is that of L
-        without a refit.
+        that is tried. A fit with lam="auto" then takes two to three times as long. Nothing is
+        refitted if the noise is 0. The certificate is that of L without a refit.
     cv : int
-        With ``lam="cv"``: how many times a tenth of the cells is hidden.
+        How many times a tenth of the cells is hidden, with ``lam="cv"`` or ``debias="auto"``.
     {tol, max_seconds, random_state, verbose}
 
     Attributes
@@ -140,7 +140,8 @@ class RobustPCA(OneToOneFeatureMixin, TransformerMixin, Certified):
     -----
     L and S are computed from factors and from a sparse matrix whenever they are accessed.
     The data are read in blocks of rows, and the fit holds no other array of their size (one
-    with `column_weights`). The data are not centred: their mean is part of L.
+    with `column_weights`, and one while cells are hidden). The data are not centred: their
+    mean is part of L.
 
     With noise 0, the certificate is that of principal component pursuit, and `result_` that of
     the last problem with a Huber loss in the sequence that leads to it.
