@@ -33,7 +33,7 @@ def record() -> tuple[np.ndarray, float]:
 class Fitted:
     """A Hawkes model by EM on the entries of the infectivity that `mask` allows."""
 
-    def __init__(self, events: Events, kernel: Kernel, mask: np.ndarray, steps: int) -> None:
+    def __init__(self, events: Record, kernel: Kernel, mask: np.ndarray, steps: int) -> None:
         count, length = events.count, events.length
         pulls = excitation(events, kernel, events.times)
         due = np.maximum(exposure(events, kernel, events.start, events.stop), 1e-300)
@@ -50,7 +50,7 @@ class Fitted:
     def _rates(self, nodes: np.ndarray, pulls: np.ndarray) -> np.ndarray:
         return self.baseline[nodes] + np.einsum("vn,nv->n", pulls, self.A[nodes])
 
-    def score(self, later: Events) -> float:
+    def score(self, later: Record) -> float:
         """Per event of a later period, given the past."""
         together = self.events.then(later)
         rates = self._rates(later.nodes, excitation(together, self.kernel, later.times))

@@ -228,7 +228,7 @@ def record(
     period: Any,
     *,
     start: float | None = None,
-) -> tuple[Events, np.ndarray[Any, Any]]:
+) -> tuple[Record, np.ndarray[Any, Any]]:
     """Events of a table whose first column is the time, and the labels of its nodes.
 
     With `nodes`, only these labels may occur; `start` is the start of the period if no
