@@ -140,8 +140,8 @@ def loss_capabilities(loss: Any) -> LossCapabilities:
     What says which loss it is, for proofs and in another unit, is the class's own: a subclass
     may compute another one.
     """
-    found = _declared(loss, LossCapabilities)
-    return found if declares(loss) else replace(found, stated=None, in_unit=None)
+    own, found = declares(loss), _declared(loss, LossCapabilities)
+    return found if own else replace(found, stated=None, in_unit=None)
 
 
 def penalty_capabilities(penalty: Any) -> PenaltyCapabilities:
@@ -150,8 +150,8 @@ def penalty_capabilities(penalty: Any) -> PenaltyCapabilities:
     Those that say which function it is are the class's own: a subclass that inherits them may
     compute another penalty.
     """
-    found = _declared(penalty, PenaltyCapabilities)
-    if declares(penalty):
+    own, found = declares(penalty), _declared(penalty, PenaltyCapabilities)
+    if own:
         return found
     inherited = replace(found, form=None, parts=None, stated=None)
     return replace(inherited, in_float64=None, in_unit=None)
@@ -162,8 +162,8 @@ def spectral_capabilities(spectral: Any) -> SpectralCapabilities:
 
     Those that say which function it is are the class's own, as of a penalty.
     """
-    found = _declared(spectral, SpectralCapabilities)
-    if declares(spectral):
+    own, found = declares(spectral), _declared(spectral, SpectralCapabilities)
+    if own:
         return found
     return replace(found, form=None, in_float64=None, in_unit=None, stated=None)
 

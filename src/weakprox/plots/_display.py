@@ -18,6 +18,13 @@ def matplotlib_for(what: str) -> Any:
     return mpl
 
 
+def canvas_of(width: float, height: float) -> Any:
+    """Return a new figure of this size in inches, which pyplot does not keep."""
+    from matplotlib.figure import Figure
+
+    return Figure(figsize=(width, height), layout="constrained")
+
+
 class Display:
     """Base of the displays."""
 

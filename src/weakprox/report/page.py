@@ -17,7 +17,7 @@ import numpy as np
 
 from weakprox.arguments import positive
 from weakprox.plots import _cells as cells
-from weakprox.plots._display import matplotlib_for
+from weakprox.plots._display import canvas_of, matplotlib_for
 from weakprox.plots._panels import Panel, Series, draw_panel
 from weakprox.report import markup, mathml
 from weakprox.storage.atomic import atomic
@@ -93,10 +93,8 @@ class Panels(Figure):
 
     def save(self, directory: Path) -> list[Path]:
         """Draw the panels side by side, with one legend that has each name once."""
-        from matplotlib.figure import Figure as Canvas
-
         count, found = len(self.panels), dict[str, Any]()
-        canvas = Canvas(figsize=(max(5.2, 4.2 * count), 3.6), layout="constrained")
+        canvas = canvas_of(max(5.2, 4.2 * count), 3.6)
         for ax, panel in zip(np.ravel(canvas.subplots(1, count)), self.panels, strict=True):
             draw_panel(ax, panel, self.names)
             handles, names = ax.get_legend_handles_labels()
@@ -126,9 +124,7 @@ class Heatmap(Figure):
         return {name: getattr(self, name) for name in (*names, "linked")}
 
     def save(self, directory: Path) -> list[Path]:
-        from matplotlib.figure import Figure as Canvas
-
-        canvas = Canvas(figsize=(5.2, 4.6), layout="constrained")
+        canvas = canvas_of(5.2, 4.6)
         ax, matrix = canvas.subplots(), np.array(self.cells, dtype=float)  # None becomes NaN
         if self.binary:
             cells.draw_support(ax, matrix)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import is_dataclass
+from dataclasses import fields, is_dataclass
 from typing import Any, NamedTuple
 
 from weakprox.display import counted
@@ -144,9 +144,10 @@ def weights(problem: Problem) -> dict[str, float]:
     """The weights and radii of the terms that are dataclasses, by name."""
     found: dict[str, float] = {}
     for term in (*parts_of(problem.penalty), problem.spectral):
-        for name, value in vars(term).items() if is_dataclass(term) else ():
-            if isinstance(value, (int, float)) and name in term.__dataclass_fields__:
-                found[f"{name} ({type(term).__name__})"] = float(value)
+        for field in fields(term) if is_dataclass(term) and not isinstance(term, type) else ():
+            value = vars(term).get(field.name)
+            if field.init and isinstance(value, (int, float)) and not isinstance(value, bool):
+                found[f"{field.name} ({type(term).__name__})"] = float(value)
     return found
 
 

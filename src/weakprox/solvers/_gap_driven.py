@@ -86,6 +86,17 @@ class GapMemory:
     powers: int = 1  # power steps of a decomposition that is inexact
 
 
+class InFactors:
+    """Base of the state of methods whose point is a matrix in factors."""
+
+    V: LowRank
+
+    @property
+    def X(self) -> LowRank:
+        """The point."""
+        return self.V
+
+
 State = TypeVar("State", bound=GapMemory)
 
 

@@ -31,7 +31,7 @@ from weakprox.passes import ValueForm
 from weakprox.passes.ritz import whitened
 from weakprox.problem import Problem
 from weakprox.protocols import Candidate, DualPoint
-from weakprox.solvers._gap_driven import STRETCH, GapDriven, GapParameters
+from weakprox.solvers._gap_driven import STRETCH, GapDriven, GapParameters, InFactors
 from weakprox.solvers.base import Tools
 
 FIRST_WIDTH = 16  # width of the block of the first decomposition
@@ -45,7 +45,7 @@ GRADED = 1e-5  # singular values, relative to the largest, which squares show ac
 
 
 @dataclass(frozen=True)
-class Memory:
+class Memory(InFactors):
     """State between two steps."""
 
     V: LowRank
@@ -63,11 +63,6 @@ class Memory:
     progress: int = 0  # step that last improved the gap by a hundredth
     below: float = math.inf  # estimates of the gap from this one upwards could not be proved
     cut: bool = False  # whether the cap on the rank omitted triplets
-
-    @property
-    def X(self) -> LowRank:
-        """The point."""
-        return self.V
 
 
 @dataclass(frozen=True)

@@ -42,7 +42,7 @@ from weakprox.passes.blocks import Vector
 from weakprox.passes.ritz import ritz, whitened
 from weakprox.problem import Problem
 from weakprox.protocols import Candidate, DualPoint
-from weakprox.solvers._gap_driven import STRETCH, GapDriven, GapParameters
+from weakprox.solvers._gap_driven import STRETCH, GapDriven, GapParameters, InFactors
 from weakprox.solvers.base import Tools
 
 SHARE = 0.1  # accuracy of intercepts, as a share of the relative gap
@@ -67,7 +67,7 @@ GROWTH, SHORTER = 2.0, 40
 
 
 @dataclass(frozen=True)
-class Memory:
+class Memory(InFactors):
     """State between two steps; `x` are the entries of X at the observations."""
 
     V: LowRank
@@ -90,11 +90,6 @@ class Memory:
     last: float = math.inf  # f at X
     gap: float = math.inf
     progress: int = 0  # step that last improved the gap by a hundredth
-
-    @property
-    def X(self) -> LowRank:
-        """The point."""
-        return self.V
 
 
 @dataclass(frozen=True)

@@ -40,7 +40,7 @@ from weakprox.passes import ValueForm
 from weakprox.problem import Problem
 from weakprox.protocols import Candidate, DualPoint
 from weakprox.resources.memory import give_back
-from weakprox.solvers._gap_driven import STRETCH, GapDriven, GapParameters, TooWide
+from weakprox.solvers._gap_driven import STRETCH, GapDriven, GapParameters, InFactors, TooWide
 from weakprox.solvers._ridge_sweeps import RidgeSweeps
 from weakprox.solvers.base import Tools
 from weakprox.solvers.factored_proximal import FactoredProximal
@@ -75,7 +75,7 @@ ROUNDING = 1e-9  # relative increase of f that rounding may cause in a sweep
 
 
 @dataclass(frozen=True)
-class Memory:
+class Memory(InFactors):
     """State between two steps; the arrays of a step are remade from the fill."""
 
     V: LowRank
@@ -103,11 +103,6 @@ class Memory:
     cut: bool = False  # whether the cap on the rank omitted triplets
     single: bool = False  # whether arrays of the next step are in float32
     coarse: bool = False  # whether the accuracy to aim at is coarse
-
-    @property
-    def X(self) -> LowRank:
-        """The point."""
-        return self.V
 
     def forgotten(self) -> Memory:
         """The state without its earlier steps."""

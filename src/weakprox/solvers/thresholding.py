@@ -26,7 +26,7 @@ from weakprox.passes import ValueForm
 from weakprox.problem import Problem
 from weakprox.protocols import Candidate, DualPoint
 from weakprox.resources.memory import room
-from weakprox.solvers._gap_driven import GapDriven, GapParameters, TooWide
+from weakprox.solvers._gap_driven import GapDriven, GapParameters, InFactors, TooWide
 from weakprox.solvers.base import ARRAYS, Method, Tools
 from weakprox.solvers.davis_yin import DavisYin
 
@@ -41,7 +41,7 @@ SWEEPS = 30  # sweeps of one decomposition from a good start
 
 
 @dataclass(frozen=True)
-class Memory:
+class Memory(InFactors):
     """State between two steps: the point, and what the next decomposition starts from."""
 
     V: LowRank
@@ -55,11 +55,6 @@ class Memory:
     epoch: int = 0
     cut: bool = False  # whether the cap on the rank omitted triplets
     value: float | None = None
-
-    @property
-    def X(self) -> LowRank:
-        """The point."""
-        return self.V
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from weakprox.losses import Completion, Custom, Denoising
 from weakprox.penalties import L1, Box, ElasticNet, GroupL2, MaxAffine, SignedL1
 from weakprox.report import mathml
 from weakprox.report.citation import BIBTEX
-from weakprox.report.statement import in_words, statement, what_was_estimated
+from weakprox.report.statement import in_words, statement, weights, what_was_estimated
 from weakprox.spectral import NuclearBall, NuclearNorm, TracePSD
 
 M = numbers(*SHAPE)
@@ -95,6 +95,34 @@ def test_every_penalty_can_be_typeset(penalty):
     for tex in (said.tex, said.objective, said.domain, *(letter for letter, _ in said.where)):
         assert mathml.formula(tex).count("<math") == 1
     assert " + " in said.objective
+
+
+def test_weights_of_terms_are_their_numbers_by_name():
+    penalty = L1(0.1, weights=np.ones(SHAPE)) + SignedL1(1.0, 2.0) + GroupL2(0.5)
+    assert weights(wp.Problem(Denoising(M), penalty, NuclearBall(3.0))) == {
+        "lam (L1)": 0.1,
+        "above (SignedL1)": 1.0,
+        "below (SignedL1)": 2.0,
+        "lam2 (SignedL1)": 0.0,
+        "lam (GroupL2)": 0.5,
+        "tau (NuclearBall)": 3.0,
+    }
+
+
+def test_penalties_with_other_slopes_have_formulas():
+    signed = statement(wp.Problem(Denoising(M), SignedL1(1.0, 2.0, 0.5), NuclearBall(3.0)))
+    sides = r"1 \max(x_{i j}, 0) + 2 \max(-x_{i j}, 0)"
+    squares = r"0.5 \lVert X \rVert_F^2"
+    assert rf" + \sum_{{i,j}} ({sides}) + {squares}" in signed.objective
+    mathml.formula(signed.objective)
+
+
+def test_weights_and_means_of_observations_are_in_the_formula():
+    loss = Completion([0, 1], [1, 0], [1.0, 2.0], SHAPE, weights=[1.0, 3.0], reduction="mean")
+    said = statement(wp.Problem(loss, None, NuclearNorm(0.5)))
+    assert said.objective.startswith(r"\frac{1}{4} \sum_{i,j} w_{i j} (x_{i j} - y_{i j})^2")
+    assert "w_{i j}" in dict(said.where)
+    mathml.formula(said.objective)
 
 
 def test_a_loss_without_a_formula_is_named():
