@@ -28,7 +28,7 @@ from weakprox.losses.logistic import Logistic as Outcomes
 from weakprox.losses.measurements import RankOneMeasurements, SparseMeasurements
 from weakprox.penalties import L1, Box, ElasticNet, GroupL2, MaxAffine, SignedL1, Sum, Zero
 from weakprox.problem import Problem
-from weakprox.proofs.pieces import Piece, indices, measured, piece
+from weakprox.proofs.pieces import Piece, in_double, indices, measured, piece
 from weakprox.protocols import loss_capabilities, penalty_capabilities
 from weakprox.spectral import Exact, NuclearBall, NuclearNorm, TracePSD
 from weakprox.verifier.losses import Loss
@@ -441,7 +441,7 @@ def _blocks(rows: Any, seen: Piece, width: int) -> Any:
 def _told_penalty(i: int, part: Any, problem: Problem, own: Own) -> tuple[Terms, list[Piece]]:
     if type(part) is L1 and part.weights is not None:
         told = {"kind": "weighted", "lam": part.lam}
-        return told, [piece(entrywise_names(i, told)[0], part.weights)]
+        return told, [in_double(piece(entrywise_names(i, told)[0], part.weights))]
     if type(part) is Box:
         told = {"kind": "range", "slope": part.slope}
         both = zip(entrywise_names(i, told), (part.low, part.high), strict=True)
