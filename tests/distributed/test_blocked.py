@@ -129,6 +129,25 @@ def test_other_separable_forms_stay_on_the_workers(name):
     assert there.value == pytest.approx(plain.value, rel=2e-6)
 
 
+@pytest.mark.parametrize("kind", ["file", "dask", "row", "column", "number", "float32"])
+def test_weights_of_any_kind_are_beside_the_blocks(kind, tmp_path):
+    np.save(tmp_path / "W.npy", UNEVEN)
+    weights = {
+        "file": np.load(tmp_path / "W.npy", mmap_mode="r"),
+        "dask": da.from_array(UNEVEN, chunks=(70, 30)),
+        "row": UNEVEN[:1],
+        "column": UNEVEN[:, :1],
+        "number": 0.7,
+        "float32": UNEVEN.astype(np.float32),
+    }[kind]
+    D = da.from_array(M, chunks=(90, 50))
+    penalty = wp.penalties.L1(LAM, weights)
+    there, plain = (wp.minimize(problem(data, TAU, penalty), tol=1e-6) for data in (D, M))
+    assert there.solver == "LeanSplitting"
+    assert there.certified
+    assert there.value == pytest.approx(plain.value, rel=2e-6)
+
+
 def test_a_nuclear_norm_is_solved_on_the_workers_if_it_must_be(monkeypatch):
     terms = wp.penalties.L1(LAM), wp.spectral.NuclearNorm(3.0)
     plain = wp.minimize(wp.Problem(wp.losses.Denoising(M), *terms), tol=1e-4)

@@ -37,7 +37,7 @@ def compile_passes() -> None:
     rows, cols = np.nonzero(rng.random(M.shape) < 0.5)
     os.environ["WEAKPROX_COMPILE"] = "always"
     compiling.COMPILED_FROM = 0  # also for this small matrix
-    penalties: list[Penalty] = [L1(0.1), GroupL2(0.1)]
+    penalties: list[Penalty] = [L1(0.1), L1(0.1, 1.0 + rng.random(M.shape)), GroupL2(0.1)]
     for dtype, penalty in product(("float32", "float64"), penalties):
         problem = Problem(Denoising(M.astype(dtype)), penalty, NuclearBall(20.0))
         result = minimize(problem, "lean-splitting", tol=1e-3, progress=False)

@@ -21,7 +21,7 @@ from weakprox.linalg.arrays import eps_of, like, to_numpy
 from weakprox.losses.entry_losses import is_squared, statement_of
 from weakprox.penalties.base import parts_of
 from weakprox.problem import Problem
-from weakprox.proofs.pieces import Piece, indices, piece
+from weakprox.proofs.pieces import Piece, in_double, indices, piece
 from weakprox.protocols import penalty_capabilities
 from weakprox.verifier.losses import Loss
 from weakprox.verifier.penalties import Penalty
@@ -338,8 +338,9 @@ def _told_penalty(i: int, part: Any, problem: Problem, own: Own) -> tuple[Terms,
     offers = penalty_capabilities(part)
     if offers.stated is not None:
         told = {"kind": offers.stated.kind, **offers.stated.numbers}
-        data = offers.stated.data()
-        return told, [piece(f"penalty{i}_{name}", array) for name, array in data.items()]
+        data = offers.stated.data().items()
+        pieces = [piece(f"penalty{i}_{name}", array) for name, array in data]
+        return told, [in_double(x) if x.name.endswith(ENTRYWISE) else x for x in pieces]
     reference = problem.loss.reference
 
     def restored(y: Any) -> Any:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from operator import attrgetter
 from typing import Any
@@ -97,6 +97,15 @@ def piece(name: str, array: Any) -> Piece:
         return found
 
     return Piece(name, shape, dtype, read, type(array) is np.ndarray)
+
+
+def in_double(one: Piece) -> Piece:
+    """The piece in float64, so that its digest depends on numbers and not on their type."""
+
+    def read(first: int, last: int) -> np.ndarray[Any, Any]:
+        return one.read(first, last).astype(np.float64, copy=False)
+
+    return replace(one, dtype=np.dtype(np.float64), read=read)
 
 
 def blocks_of(

@@ -58,7 +58,7 @@ def replace(record: T, /, **changes: Any) -> T:
 
 @dataclass(frozen=True)
 class Arrays:
-    """Arrays of the size of X that a solver holds at its peak, beside the data."""
+    """Arrays of the size of X that a solver holds at its peak, beside data and weights."""
 
     # in the first 16 iterations, before a checkpoint is kept in addition to the state
     first: float

@@ -52,6 +52,16 @@ def test_a_proof_of_other_weights_is_refused():
         wp.verify(proof, other)
 
 
+def test_a_proof_does_not_depend_on_the_type_of_weights(tmp_path):
+    weights = np.round(10.0 * np.abs(M)) / 8.0  # the same numbers in float32
+    problem = wp.Problem(Denoising(M), L1(0.4, weights), NuclearNorm(0.5))
+    wp.minimize(problem, proof=True).proof.save(tmp_path / "p.npz")
+    other = L1(0.4, weights.astype(np.float32))
+    assert other == problem.penalty
+    assert other.weights.dtype == np.float32
+    assert wp.verify(tmp_path / "p.npz", wp.Problem(problem.loss, other, problem.spectral))
+
+
 def test_weights_in_a_sum_and_columns():
     columns = np.arange(9.0)
     problem = wp.Problem(
