@@ -28,6 +28,7 @@ from weakprox.penalties.fixed import without_constraints
 from weakprox.protocols import Batch, Loss, Penalty, SpectralTerm
 from weakprox.resources.memory import budget
 
+HUGE = 1e18  # size of weights from which they are scaled
 SMALL_TARGET = 128  # size up to which a sparse target is made dense, which is faster
 
 
@@ -385,9 +386,13 @@ class Problem:
         if len(form.weights) > 1:  # their sum
             factor = 1.0
             weights = sum(number * wide(one) for number, one in form.weights)
+        most = arrays.largest(weights)
+        if most and not 1.0 / HUGE < most < HUGE:
+            # float32 and squares would overflow, or lose small numbers
+            factor, weights = factor * most, wide(weights) / most
         spread = math.prod(self.shape) / weights.size  # how often each of them occurs
-        size = factor * math.sqrt(spread) * norm(weights)
-        return factor, size, passes_for(C).beside(C, weights)
+        steepness = factor * math.sqrt(spread) * norm(weights)
+        return factor, steepness, passes_for(C).beside(C, weights)
 
     def smooth_value(self, X: Array | LowRank, batch: Batch | None = None) -> float:
         """G(X) + R(X)."""

@@ -144,7 +144,7 @@ class L1(Separable):
                 wanted = "numbers >= 0, inf to fix at 0"
                 raise InputError("weights", "entries < 0 or NaN", wanted)
             finite = np.isfinite(part)
-            infinite = infinite or not finite.all()
+            infinite = infinite or not bool(finite.all())
             most = max(most, float(part.max(initial=0.0, where=finite)))
         vars(self).update(weights=weights, _most=most, _infinite=infinite)
         vars(self).update(_digest=digest(weights), rowwise=weights.shape[0] == 1)

@@ -149,6 +149,24 @@ def test_weights_that_fit_are_not_copied():
     assert lean.data == pytest.approx(other["LeanSplitting"].data + 3.0)  # 8 and 4 bytes
 
 
+@pytest.mark.parametrize("scale", [1e200, 1e-200, 1e30, 1e-30])
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_the_scale_of_weights_does_not_matter(scale, dtype):
+    """Their squares, and their numbers in float32, overflow or vanish."""
+    M = low_rank_data(dtype=dtype)
+    given, same = (
+        wp.Problem(Denoising(M), L1(0.2 / size, size * UNEVEN), NuclearBall(100.0))
+        for size in (scale, 1.0)
+    )
+    found, wanted = (
+        wp.minimize(one, LeanSplitting(), tol=1e-4, progress=False) for one in (given, same)
+    )
+    assert found.solver == wanted.solver == "LeanSplitting"
+    assert found.certified
+    assert found.value == pytest.approx(wanted.value, rel=1e-5)
+    assert given.entrywise().steepness == pytest.approx(same.entrywise().steepness)
+
+
 @pytest.mark.parametrize("stored", [np.float32, np.float64])
 def test_weights_and_data_in_files(tmp_path, stored):
     for name, array in (("M", low_rank_data()), ("W", UNEVEN.astype(stored))):
