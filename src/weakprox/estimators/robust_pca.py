@@ -71,7 +71,7 @@ class RobustPCA(OneToOneFeatureMixin, TransformerMixin, Certified):
     lam : float, "auto" or "cv"
         Weight of the nuclear norm. "auto" is :math:`\sigma (\sqrt{m} + \sqrt{d})`, about the
         largest singular value of noise with the standard deviation :math:`\sigma`. "cv" tries
-        multiples of that, k being unchanged: it hides a tenth of the observed entries three
+        multiples of that, k being unchanged: it hides a tenth of the observed entries `cv`
         times, and takes the largest weight whose mean absolute error on them, cut off at
         :math:`3.5\,\sigma`, is within one standard error of the smallest. Missing entries
         reduce m and d by their share. "cv" shrinks less than "auto" and is nearer to the
