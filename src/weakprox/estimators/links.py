@@ -622,20 +622,22 @@ class LinkPredictor(Certified):
             return math.inf
         early, new, others = split
         pairs, placed = np.vstack([new, others]), dict[float, Vector]()
-        waited = 0
-        for half_life in (math.inf, *(early.span * HALF_LIVES)):
-            if not half_life or (placed and (self._search_end.passed or waited == PATIENCE)):
-                break
+
+        def trial(early: Events, half_life: float, start: Any) -> tuple[float, None]:
             graph, _ = graphs.read_graph(early.matrix(half_life), events.kind)
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # only the final choice warns
                 parts = [Round(graph, pairs, len(new))]
                 found = self._choose(graph, prepare, lam, tau, parts=parts)
-            if found.hidden.size:
-                here = graphs.placements(found.hidden, found.others)
-                better = all(here.mean() > x.mean() for x in placed.values())
-                waited = 0 if better else waited + 1
-                placed[half_life] = here
+            if not found.hidden.size:
+                return math.inf, None
+            placed[half_life] = graphs.placements(found.hidden, found.others)
+            return -float(placed[half_life].mean()), None
+
+        # its searches for other settings show their progress
+        search: Search[float] = Search([early], trial, deadline=self._search_end)
+        finite = [each for each in (early.span * HALF_LIVES).tolist() if each]
+        search.best_of([math.inf, *finite], patience=PATIENCE)
         return _clearly_best(placed, math.inf) if math.inf in placed else math.inf
 
     def _choose(
