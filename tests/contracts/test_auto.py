@@ -18,7 +18,10 @@ def expected(problem):
     if problem.cells is not None:
         return "DenseProximal"
     small_dual = hasattr(loss, "centre") and isinstance(penalty, MaxAffine)
-    return "DualAscent" if small_dual else "DavisYin"
+    if small_dual:
+        return "DualAscent"
+    uneven = loss.smoothness + penalty.curvature > 100.0 * problem.strong_convexity()
+    return "ADMM" if uneven and problem.of_loss.origin is not None else "DavisYin"
 
 
 @pytest.mark.parametrize("penalty", PENALTIES)

@@ -58,6 +58,8 @@ OWN_BOUND = (
 )  # dual points that compute their own bound
 SECOND = 4  # one in so many failed proofs is followed by one with a new decomposition
 ONE_PASS = 48  # rank up to which a pass that computes X entry by entry is faster
+ROUNDED = 2.0  # units of rounding of a value by which that of a rounded answer may be larger
+SPARED = 4.0  # multiple of this cost above which an accuracy leaves room for it
 RESIDUAL = 16  # units of rounding in a residual of intercepts
 IN_SINGLE = 8  # units of float32 in a value that could not be computed in float64
 
@@ -73,6 +75,16 @@ def aim_of(state: State) -> float:
     tracker, tools = state.tracker, state.tools
     size = tracker.best if tracker.best is not None else tracker.size
     return _accuracy(state.problem, tools.eps, tools.tol, tracker.best_value, size)
+
+
+def _aim_before_rounding(state: State) -> float:
+    """Return the accuracy to reach, less what rounding the answer to float32 may cost.
+
+    If the accuracy is not much larger than that cost, no room is left for it.
+    """
+    aim, short = aim_of(state), state.fixed.reference
+    cost = ROUNDED * eps_of(short) * abs(state.tracker.best_value)
+    return aim - cost if eps_of(short) > DOUBLE and aim > SPARED * cost else aim
 
 
 def _accuracy(
@@ -194,7 +206,7 @@ def look(
     bound = lower if lower > -math.inf else math.nan
     row = (seconds, *where, *work, value, low, bound, f * candidate.delta_estimate)
     fixed.trace.rows.append(tuple(map(float, row)))  # as in COLUMNS
-    proved = fixed.proves and gap_of(state.tracker) <= aim_of(state)
+    proved = fixed.proves and gap_of(state.tracker) <= _aim_before_rounding(state)
     stop = Status.CERTIFIED if proved else None
     if fixed.settings.callback is None:
         return settled(state, ending=proved), None, stop

@@ -60,9 +60,6 @@ class GapParameters:
     beta: float
 
 
-Plan = GapParameters  # the name that `admm` imports
-
-
 @dataclass(frozen=True, kw_only=True)
 class GapMemory:
     """State that these methods share."""

@@ -37,7 +37,7 @@ from weakprox.solvers._gap_driven import (
     FIRST_RANK,
     GapDriven,
     GapMemory,
-    Plan,
+    GapParameters,
     adaptive_prox,
     capped,
     judged,
@@ -53,6 +53,7 @@ WAIT = 5  # iterations between changes of rho
 LONG = 200  # iterations after which they are rarer
 APART = 1.5  # ratio of relative residuals that changes rho
 FASTEST = 10.0  # largest change of rho at once
+LEAST, MOST = 1e-4, 1e4  # rho, as shares of the smoothness: dual points may tend to zero
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -113,7 +114,7 @@ class ADMM(GapDriven):
         first = first_point(problem, X)
         given, h = self.first(problem, X, first, tools)
         beta = problem.loss.smoothness + problem.penalty.curvature or 1.0
-        plan = Plan(tools.eps, problem.strong_convexity(needed=False), beta)
+        plan = GapParameters(tools.eps, problem.strong_convexity(needed=False), beta)
         rank = capped(FIRST_RANK, problem.shape, self.rank)
         none = first * 0.0
         memory = Memory(
@@ -222,4 +223,6 @@ def _balanced(state: Memory, X: Array, moved: float, k: int) -> Memory:
     factor = math.sqrt((apart / size) / (rho * moved / duals))
     if 1.0 / APART <= factor <= APART:
         return state
-    return replace(state, rho=rho * min(FASTEST, max(1.0 / FASTEST, factor)))
+    after = rho * min(FASTEST, max(1.0 / FASTEST, factor))
+    beta = state.parameters.beta
+    return replace(state, rho=min(MOST * beta, max(LEAST * beta, after)))
