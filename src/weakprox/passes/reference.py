@@ -208,7 +208,7 @@ class Sums(NamedTuple):
         if k.shifted:  # entries may leave their bounds, whose sizes they have there
             whole = k.reach(shape) * math.sqrt(self.square)
             price = min(whole, price + (1.0 + eps) * k.offset(shape))
-        if k.weighted:  # they may have been rounded down as well
+        if k.weights is not None:  # they may have been rounded down as well
             price *= 3.0 + 2.0 * eps
         terms = slope + price + k.curvature * self.square
         return 0.5 * eps * (1.0 + eps) * terms + 0.125 * k.beta * eps * eps * self.square
@@ -251,7 +251,8 @@ def target(C: Any, z: Any, X: Any, k: Step) -> Any:
 def thresholded(t: Any, k: Step, clip: Any) -> tuple[Any, Any]:
     """The dual point of the entrywise part of R at t, and the remainder of t."""
     beyond = t - clip(t, k.low, k.high) if k.shifted else t
-    y = clip(beyond * (1.0 / k.gamma), *k.slopes(t))
+    ends = (-k.below, k.above) if k.weights is None else k.slopes(t)
+    y = clip(beyond * (1.0 / k.gamma), *ends)
     return y, t - k.gamma * y
 
 
@@ -266,7 +267,7 @@ def split(C: Any, z: Any, X: Any, k: Step, clip: Any, cuts: Any = 0.0) -> tuple[
 def first(C: Array, z: Array, k: Step, Q: Array | None = None) -> Array | None:
     """Overwrite z by prox_{gamma R}(gamma beta C); return z Q if a block Q is given."""
     grouped, cuts = k.grouped, _column_cuts(C, z, None, k) if k.columns else None
-    plain = not (grouped or k.shifted or k.weighted)
+    plain = not (grouped or k.shifted or k.weights is not None)
     clip, room = namespace(z).clip, None
     for rows in row_blocks(C, z, k.weights):
         if isinstance(z, np.ndarray) and plain:
@@ -276,7 +277,8 @@ def first(C: Array, z: Array, k: Step, Q: Array | None = None) -> Array | None:
             bounds = -k.gamma * k.below, k.gamma * k.above
             t -= np.clip(t, *bounds, out=room[: t.shape[0]])
         else:
-            _, t = thresholded((k.gamma * k.beta) * C[rows], k.within(rows), clip)
+            here = k if k.weights is None else k.within(rows)
+            _, t = thresholded((k.gamma * k.beta) * C[rows], here, clip)
             if grouped:
                 t *= 1.0 - (_row_cuts(t, k) if cuts is None else cuts)
             z[rows] = t
@@ -315,7 +317,7 @@ def _column_cuts(
 def look(C: Array, z: Array | None, X: LowRank, k: Step) -> Sums:
     """The sums at X in float64; without z, only those that depend on X alone."""
     found: list[Vector] = []
-    plain, groups = not (k.grouped or k.shifted or k.weighted), group_norms(X, k)
+    plain, groups = not (k.grouped or k.shifted or k.weights is not None), group_norms(X, k)
     factors = LowRank(wide(X.U), wide(X.s), wide(X.Vt))
     left, right = factors.U * factors.s, factors.Vt
     cuts = None if z is None or not k.columns else _column_cuts(C, z, factors, k, exact=True)
@@ -330,7 +332,8 @@ def look(C: Array, z: Array | None, X: LowRank, k: Step) -> Sums:
             np.matmul(left[rows], right, out=parts[0])
             found.append(_sums_within(c, at, parts, k))
         else:
-            found.append(_sums(c, at, left[rows] @ right, k.within(rows), cuts))
+            here = k if k.weights is None else k.within(rows)
+            found.append(_sums(c, at, left[rows] @ right, here, cuts))
     return Sums._make([*map(math.fsum, zip(*found, strict=True)), groups])
 
 
@@ -350,7 +353,8 @@ def advance(
     Also return z Q if a block Q is given. `change` is the factor by which gamma will change.
     """
     distance = price = along = rest = 0.0
-    grouped, groups, shifted, weighted = k.grouped, group_norms(X, k), k.shifted, k.weighted
+    grouped, groups, shifted = k.grouped, group_norms(X, k), k.shifted
+    weighted = k.weights is not None
     columns = _column_cuts(C, z, X, k) if k.columns else None
     left, square, room = X.U * X.s, sqnorm(X.s), None
     # products with a file are computed here, so that it is not read again
@@ -359,7 +363,7 @@ def advance(
     for rows in row_blocks(C, z, k.weights):
         if room is None:  # the first block is the largest
             room = SHARED.like(z, (3, rows.stop, int(z.shape[1])))
-        c, at, here = C[rows], z[rows], k.within(rows)
+        c, at, here = C[rows], z[rows], k.within(rows) if weighted else k
         point, s, move = room[:, : c.shape[0]]
         multiply(left[rows], X.Vt, point)
         subtract(point, c, s)
@@ -373,7 +377,7 @@ def advance(
             s *= 1.0 / k.gamma
         else:
             scaled_into(move, 1.0 / k.gamma, s)
-        clip_into(s, *here.slopes(s))
+        clip_into(s, *(here.slopes(s) if weighted else (-k.below, k.above)))
         if grouped:
             after = move - k.gamma * s
             s += (_row_cuts(after, k) if columns is None else columns) * after / k.gamma
@@ -413,7 +417,7 @@ def _sums(C: Array, z: Array, X: Array, k: Step, cuts: Array | None) -> Vector:
     found = [total(term) for term in (far * far, s * X, u * X, rest * rest, X * X)]
     if k.shifted:
         found[1] -= _conjugate(s, k)
-    price = _price(X, k) if k.shifted or k.weighted else slopes(X, k.above, k.below)
+    price = _price(X, k) if k.shifted or k.weights is not None else slopes(X, k.above, k.below)
     return np.array([found[0], price, *found[1:]])
 
 
@@ -428,7 +432,7 @@ def _price(X: Array, k: Step) -> float:
     clip = namespace(X).clip
     over, under = clip(X - k.high, 0.0, None), clip(k.low - X, 0.0, None)
     found = k.above * total(over) + k.below * total(under)
-    return found + total(k.more(X) * namespace(X).abs(X)) if k.weighted else found
+    return found + total(k.more(X) * namespace(X).abs(X)) if k.weights is not None else found
 
 
 def _sums_within(C: Any, z: Any, room: Any, k: Step) -> Vector:

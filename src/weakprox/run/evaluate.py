@@ -58,8 +58,7 @@ OWN_BOUND = (
 )  # dual points that compute their own bound
 SECOND = 4  # one in so many failed proofs is followed by one with a new decomposition
 ONE_PASS = 48  # rank up to which a pass that computes X entry by entry is faster
-ROUNDED = 2.0  # units of rounding of a value by which that of a rounded answer may be larger
-SPARED = 4.0  # multiple of this cost above which an accuracy leaves room for it
+ROUNDED = 4.0  # units of rounding of a value by which that of a rounded answer may be larger
 RESIDUAL = 16  # units of rounding in a residual of intercepts
 IN_SINGLE = 8  # units of float32 in a value that could not be computed in float64
 
@@ -77,14 +76,23 @@ def aim_of(state: State) -> float:
     return _accuracy(state.problem, tools.eps, tools.tol, tracker.best_value, size)
 
 
-def _aim_before_rounding(state: State) -> float:
-    """Return the accuracy to reach, less what rounding the answer to float32 may cost.
+def _survives_rounding(state: State) -> bool:
+    """Return True if the proved accuracy also holds for the answer in the dtype of the data.
 
-    If the accuracy is not much larger than that cost, no room is left for it.
+    The value of an answer that is rounded to float32 is a few units of rounding larger. It is
+    computed only if that matters, and not if the accuracy itself is that small.
     """
-    aim, short = aim_of(state), state.fixed.reference
-    cost = ROUNDED * eps_of(short) * abs(state.tracker.best_value)
-    return aim - cost if eps_of(short) > DOUBLE and aim > SPARED * cost else aim
+    tracker, reference = state.tracker, state.fixed.reference
+    if reference.dtype.itemsize > 4:
+        return True
+    aim, cost = aim_of(state), ROUNDED * eps_of(reference) * abs(tracker.best_value)
+    if tracker.best is None or not aim - gap_of(tracker) < cost < aim:
+        return True
+    answer = tracker.best
+    if answer.s.dtype != reference.dtype:
+        answer = rounded(answer, reference, state.problem.spectral)
+    value, rounding = measured(state, answer)
+    return value - tracker.lower + rounding <= aim
 
 
 def _accuracy(
@@ -206,7 +214,8 @@ def look(
     bound = lower if lower > -math.inf else math.nan
     row = (seconds, *where, *work, value, low, bound, f * candidate.delta_estimate)
     fixed.trace.rows.append(tuple(map(float, row)))  # as in COLUMNS
-    proved = fixed.proves and gap_of(state.tracker) <= _aim_before_rounding(state)
+    proved = fixed.proves and gap_of(state.tracker) <= aim_of(state)
+    proved = proved and _survives_rounding(state)
     stop = Status.CERTIFIED if proved else None
     if fixed.settings.callback is None:
         return settled(state, ending=proved), None, stop
