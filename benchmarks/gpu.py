@@ -164,7 +164,7 @@ def write(out: Path, **news: Any) -> None:
 
 def table(told: dict) -> str:
     """The figures as Markdown."""
-    heads = "d | gap asked for | ms | proved | iterations | ms for one more | its roofline "
+    heads = "d | requested gap | ms | proved | iterations | ms for one more | its roofline "
     heads += "| roofline of the whole | GB moved | peak GB"
     lines = [f"| {heads} |", "|" + "---|" * 10]
     for row in told["rows"]:

@@ -315,7 +315,7 @@ def test_float32_is_not_called_positive_semidefinite_beyond_rounding():
     [(2, (4, 2), -0.5, 0.5), (19, (4, 2), -0.5, 0.5), (25, (6, 3), 0.0, 1.0)],
 )
 def test_a_step_size_does_not_change_without_end(seed, shape, low, high):
-    """The halves of the gap asked for one cycle of step sizes again and again."""
+    """The two halves of the gap once required the same cycle of step sizes without end."""
     rng = np.random.default_rng(seed)
     X, B = rng.standard_normal((10, shape[0])), rng.standard_normal(shape)
     Y = X @ B + 0.1 * rng.standard_normal((10, shape[1]))
