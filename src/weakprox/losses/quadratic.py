@@ -11,7 +11,7 @@ from weakprox.linalg import decompositions
 from weakprox.linalg.arrays import Array, like, namespace, to_numpy
 
 LARGEST = 2000  # size up to which Hessians, or Gram matrices of terms, are decomposed
-MANY = 8  # share of columns, as a divisor of the rows, from which an inverse pays
+MANY = 8  # the inverse is stored if X has at least this share (1/MANY) of columns per row
 FLAT = 1 << 25  # entries of the basis up to which it is stored
 
 

@@ -192,10 +192,10 @@ def rough_conjugate(
     return float(rough(U, block, problem.radius(reached)))
 
 
-def smooth_value(problem: Problem, X: Array, gradient: Array) -> float:
+def smooth_value(problem: Problem, X: Array, gradient: Array | None) -> float:
     """G(X), from its gradient if the loss is quadratic and provides `origin`."""
     origin = problem.of_loss.origin
-    if origin is None:
+    if origin is None or gradient is None:
         return problem.loss.value(X, problem.loss.everything())
     value, slope = origin()
     return float(value) + 0.5 * (inner(X, gradient) + inner(X, slope))

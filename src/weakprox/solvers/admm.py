@@ -186,7 +186,7 @@ def _evaluated(
     loss, R, W, u = problem.loss, problem.penalty, state.X, state.u
     assert state.V is not None
     quadratic = problem.of_loss.origin is not None
-    slope = loss.grad(W, loss.everything()) if quadratic else W  # W stands for no gradient
+    slope = loss.grad(W, loss.everything()) if quadratic else None
     value = smooth_value(problem, W, slope) + R.value(W) + state.h
     at, c = smooth_value(problem, X, gradient), gradient
     if not quadratic:
