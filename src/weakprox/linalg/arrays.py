@@ -19,6 +19,7 @@ import array_api_compat.numpy as compat_numpy
 import numpy as np
 
 from weakprox.errors import InputError
+from weakprox.linalg.threads import can_share, share_each
 from weakprox.resources.memory import let_go, on_disk, scratch
 
 Array: TypeAlias = Any  # an array of any namespace that follows the array API standard
@@ -28,6 +29,7 @@ Array: TypeAlias = Any  # an array of any namespace that follows the array API s
 BLOCK_BYTES = 1 << 20
 DEVICE_BYTES = 1 << 28  # on an accelerator, where only the memory for temporaries counts
 DOUBLE = float(np.finfo(np.float64).eps)
+PRODUCTS = 8  # parts of a product shared among threads: bits do not depend on their number
 FLIPPED_FROM = 1500  # rows from which (Q'A')' is faster than A Q
 CHAIN = 1024  # products in float32 that may be summed without accounting for rounding
 PIECE = 1 << 16  # largest number of float64 products that BLAS sums in any order
@@ -129,14 +131,31 @@ def gaussian(rng: np.random.Generator, shape: tuple[int, ...], reference: Array)
 
 def times_block(A: Array, Q: Array) -> Array:
     """A Q for a narrow block, in the orientation in which BLAS copies less of A."""
-    if is_numpy(A) and A.shape[0] >= FLIPPED_FROM:
-        return (Q.T @ A.T).T
-    return A @ Q
+    if not is_numpy(A):
+        return A @ Q
+    if can_share(A.size):
+        return _shared_product(Q.T, A.T)
+    return (Q.T @ A.T).T if A.shape[0] >= FLIPPED_FROM else A @ Q
 
 
 def block_times(Q: Array, A: Array) -> Array:
     """A' Q, likewise."""
-    return (Q.T @ A).T if is_numpy(A) else A.T @ Q
+    if not is_numpy(A):
+        return A.T @ Q
+    return _shared_product(Q.T, A) if can_share(A.size) else (Q.T @ A).T
+
+
+def _shared_product(P: Array, A: Array) -> Array:
+    """(P A)', by threads that multiply some columns of A each."""
+    out = np.empty((P.shape[0], A.shape[1]), np.result_type(P, A))
+    edges = np.linspace(0, A.shape[1], PRODUCTS + 1).astype(int).tolist()
+    columns = [slice(*edges[i : i + 2]) for i in range(PRODUCTS)]
+
+    def multiply(some: slice) -> None:
+        np.matmul(P, A[:, some], out=out[:, some])
+
+    share_each(columns, multiply)
+    return out.T
 
 
 def times_by_rows(A: Any, Q: Array) -> Array:
@@ -309,6 +328,19 @@ def row_blocks(*arrays: Any) -> Iterable[slice]:
     blocks = [slice(first, min(rows, first + step)) for first in range(0, rows, step)]
     mapped = [x for x in present if _maybe_mapped(x)]
     return _releasing(blocks, mapped) if mapped else blocks
+
+
+def each_block(work: Callable[[slice], None], *arrays: Any) -> None:
+    """Call `work` on each of `row_blocks`, in several threads where they make it faster.
+
+    The blocks are the same then, so that the bits do not depend on the number of threads.
+    """
+    blocks = row_blocks(*arrays)
+    if isinstance(blocks, list) and is_numpy(arrays[0]) and can_share(arrays[0].size):
+        share_each(blocks, work)
+    else:
+        for rows in blocks:
+            work(rows)
 
 
 def _releasing(blocks: list[slice], mapped: list[Any]) -> Iterator[slice]:

@@ -12,6 +12,7 @@ import numpy as np
 from weakprox.linalg import decompositions
 from weakprox.linalg.arrays import (
     Array,
+    each_block,
     empty,
     eps_of,
     inner,
@@ -179,14 +180,17 @@ def blend_into(X: Array, V: LowRank, step: float, scratch: Array | None = None) 
     if compat.is_torch_array(X):
         X.addmm_(left, V.Vt, beta=1.0 - step)
         return
-    if scratch is not None and is_numpy(X):
-        np.matmul(left, V.Vt, out=scratch)
-    else:
-        scratch = None
-    for rows in row_blocks(X):
+    room = scratch if is_numpy(X) else None
+
+    def work(rows: slice) -> None:
         part = X[rows]
         part *= 1.0 - step
-        part += left[rows] @ V.Vt if scratch is None else scratch[rows]
+        if room is None:
+            part += left[rows] @ V.Vt
+        else:
+            part += np.matmul(left[rows], V.Vt, out=room[rows])
+
+    each_block(work, X)
 
 
 def random_lowrank(

@@ -16,15 +16,18 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import contextmanager
-from functools import cache
-from typing import Literal
+from contextvars import copy_context
+from functools import cache, partial
+from typing import Any, Literal
 
 from threadpoolctl import ThreadpoolController
 
 LARGE = 1_500_000  # entries from which thin products gain from threads
 FULL = 400  # size from which full decompositions gain from threads
+SHARED = 500_000  # entries from which passes gain from being shared among Python threads
 
 PATIENCE = 60.0  # seconds to wait for a turn: a wrong last bit is better than a deadlock
 
@@ -108,6 +111,7 @@ def _begin_anew() -> None:
     if _before:
         _set(_before)
         _before.clear()
+    _helpers.cache_clear()  # a child has no threads
 
 
 if hasattr(os, "register_at_fork"):
@@ -172,6 +176,48 @@ def own_threads() -> Iterator[int]:
         with _turns:
             allowed = max(_before.values(), default=1)
         yield max(1, min(allowed, cores()))
+
+
+def can_share(entries: int) -> bool:
+    """Return True if `share` makes a pass over this many entries faster.
+
+    Elsewhere BLAS has threads of its own, or the pass is too short.
+    """
+    return entries >= SHARED and _kind_here() == "one" and max(_before.values(), default=1) > 1
+
+
+def share(edges: Any, work: Callable[[int, int], None]) -> None:
+    """Call work(low, high) on ranges between edges, about equally many for each thread."""
+    with own_threads() as threads:
+        units = len(edges) - 1
+        threads = max(1, min(threads, units))
+        ends = [int(edges[units * t // threads]) for t in range(threads + 1)]
+        helpers = [  # with the caller's settings, such as `np.errstate`
+            _helpers().submit(partial(copy_context().run, work, *ends[t : t + 2]))
+            for t in range(1, threads)
+        ]
+        try:
+            work(*ends[:2])
+        finally:
+            wait(helpers)  # also after an interrupt: they write to the caller's arrays
+    for helper in helpers:
+        helper.result()
+
+
+def share_each(pieces: Sequence[slice], work: Callable[[slice], None]) -> None:
+    """Call `work` on each of some slices, about equally many for each thread."""
+
+    def some(low: int, high: int) -> None:
+        for piece in pieces[low:high]:
+            work(piece)
+
+    share(range(len(pieces) + 1), some)
+
+
+@cache
+def _helpers() -> ThreadPoolExecutor:
+    """Threads that wait for a pass; in short runs, starting new ones takes noticeable time."""
+    return ThreadPoolExecutor(cores(), thread_name_prefix="weakprox-pass")
 
 
 def cores() -> int:

@@ -12,7 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from weakprox.passes.compiled import PIECES, compiled, share
+from weakprox.linalg.threads import share
+from weakprox.passes.compiled import PIECES, compiled
 
 TILE_BYTES = 1 << 18  # bytes of X in a tile, which stays in cache for its products
 

@@ -7,10 +7,8 @@ Tiles do not depend on the number of threads, so neither do the bits of the resu
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor, wait
-from functools import cache, partial
+from functools import partial
 from typing import Any
 
 import numba
@@ -18,7 +16,7 @@ import numpy as np
 
 from weakprox.linalg.arrays import Array
 from weakprox.linalg.lowrank import LowRank
-from weakprox.linalg.threads import cores, own_threads
+from weakprox.linalg.threads import share
 from weakprox.passes import reference
 from weakprox.passes.reference import Step, Sums, cut, group_norms
 
@@ -446,28 +444,3 @@ def _share(count: int, unit: int, work: Callable[[int, int, int], None]) -> None
     """Call work(low, high, unit) on ranges of whole units, each in its own thread."""
     edges = np.append(np.arange(0, count, unit), count)
     share(edges, lambda low, high: work(low, high, unit))
-
-
-def share(edges: Array, work: Callable[[int, int], None]) -> None:
-    """Call work(low, high) on ranges between edges, about equally many for each thread."""
-    with own_threads() as threads:
-        units = len(edges) - 1
-        threads = max(1, min(threads, units))
-        ends = [int(edges[units * t // threads]) for t in range(threads + 1)]
-        helpers = [_helpers().submit(work, *ends[t : t + 2]) for t in range(1, threads)]
-        try:
-            work(*ends[:2])
-        finally:
-            wait(helpers)  # also after an interrupt: they write to the caller's arrays
-    for helper in helpers:
-        helper.result()
-
-
-@cache
-def _helpers() -> ThreadPoolExecutor:
-    """Threads that wait for a pass; in short runs, starting new ones takes noticeable time."""
-    return ThreadPoolExecutor(cores(), thread_name_prefix="weakprox-pass")
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_helpers.cache_clear)  # a child has no threads

@@ -11,7 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from weakprox.passes.compiled import compiled, share
+from weakprox.linalg.threads import share
+from weakprox.passes.compiled import compiled
 
 LIGHT = 2_000_000  # positions from which sums gain from threads
 

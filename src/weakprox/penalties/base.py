@@ -108,16 +108,21 @@ class Smoothed:
         At the theory's step, weight = L + curvature, X cancels in the target.
         """
         out = arrays.empty(X.shape, X) if out is None else out
-        blocks = arrays.row_blocks(X) if self.penalty.rowwise else [slice(None)]
         keep = 1.0 - (smoothness + self.penalty.curvature) / weight
         if abs(keep) <= 8 * arrays.eps_of(X):
             keep = 0.0
-        for rows in blocks:
+
+        def work(rows: slice) -> None:
             pulled = self.penalty.pull(self.dual(X[rows]))
             part = out[rows]
             arrays.difference(C[rows], smoothness / weight, pulled, 1.0 / weight, part)
             if keep:
                 part += keep * X[rows]
+
+        if self.penalty.rowwise:
+            arrays.each_block(work, X)
+        else:
+            work(slice(None))
         return out
 
     def value(self, X: Array) -> float:

@@ -7,7 +7,7 @@ from typing import Any
 import numba
 import numpy as np
 
-from weakprox.passes.compiled import share
+from weakprox.linalg.threads import share
 
 TILE = 1 << 15  # entries of X that are computed together and stay in cache
 
