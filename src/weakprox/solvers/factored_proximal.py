@@ -42,8 +42,9 @@ from weakprox.passes.blocks import Vector
 from weakprox.passes.ritz import ritz, whitened
 from weakprox.problem import Problem
 from weakprox.protocols import Candidate, DualPoint
-from weakprox.solvers._gap_driven import STRETCH, GapDriven, GapParameters, InFactors
-from weakprox.solvers.base import Tools
+from weakprox.solvers._gap_driven import STRETCH, GapDriven, GapParameters, InFactors, TooWide
+from weakprox.solvers.admm import ADMM
+from weakprox.solvers.base import ARRAYS, Tools, fits
 
 SHARE = 0.1  # accuracy of intercepts, as a share of the relative gap
 NARROW = 0.2  # share of triplets in a block: see _as_array
@@ -61,6 +62,10 @@ TENFOLD = 8  # steps that are expected to reduce the gap tenfold
 # relative squared residual and curvature below which they are rounding errors
 SOLVED, FREE = 1e-20, 1e-12
 EARLY, WORTH = 8, 1e-4  # later corrections are kept if they gain this share of the gap
+# From this share of all triplets, and this step on, full decompositions of an array with the
+# proximal map of G take less time than many steps with wide blocks. Smaller ones gain nothing.
+CROWDED, SETTLED, SMALLEST = 0.3, 8, 100
+OF_MEMORY = 4  # times as much memory must be free
 TRIES = 64  # lengths of a step, each half of the one before, if smoothness is unbounded
 # largest growth of the loss in a correction, and number of shorter lengths tried
 GROWTH, SHORTER = 2.0, 40
@@ -100,6 +105,7 @@ class FactoredProximal(GapDriven):
     `NuclearNorm` or `NuclearBall`. Memory grows with the number of observations and with
     (m + d) times the rank, not with m d. Observations may be in files or on workers, in blocks
     of rows; memory then grows with the size of a block. It is the default for such problems.
+    `ADMM` takes over if X is far from low-rank and its arrays take little memory.
 
     Parameters
     ----------
@@ -115,6 +121,11 @@ class FactoredProximal(GapDriven):
     suits: ClassVar[str] = (
         "a loss of observed entries, no penalty, and NuclearNorm or NuclearBall"
     )
+
+    @property
+    def fallback(self) -> ADMM:
+        """The method for points that are far from low-rank."""
+        return ADMM(rank=self.rank)
 
     @staticmethod
     def applies(problem: Problem) -> bool:
@@ -165,10 +176,20 @@ class FactoredProximal(GapDriven):
                 state, dual = steps.correct(state, k)
             state = steps.proximal(state)
             tools.tick(_candidate(state, k, dual))
+            if k >= SETTLED and state.V.rank >= CROWDED * steps.widest and _as_arrays(problem):
+                raise TooWide
         return replace(state, epoch=memory.epoch + 1, done=memory.done + STRETCH)
 
     def _cap(self, data: Observed) -> int:
         return min(*data.shape, self.rank or min(data.shape))
+
+
+def _as_arrays(problem: Problem) -> bool:
+    """Return True if `ADMM` applies, and its arrays take little of the free memory."""
+    if not ADMM.applies(problem) or problem.elsewhere or min(problem.shape) < SMALLEST:
+        return False
+    needed = ARRAYS["ADMM"].most * math.prod(problem.shape) * 8
+    return fits(problem, OF_MEMORY * needed)
 
 
 def _values(W: Array) -> tuple[Any, Any]:
