@@ -8,7 +8,9 @@ import numpy as np
 import pytest
 
 from weakprox.linalg import threads
-from weakprox.linalg.threads import FULL, LARGE, all_threads, one_thread
+from weakprox.linalg.arrays import block_times, each_block, row_blocks, times_block
+from weakprox.linalg.lowrank import LowRank, blend_into
+from weakprox.linalg.threads import FULL, LARGE, all_threads, can_share, one_thread, share
 
 LIBRARIES = []  # those whose number of threads can be changed: some are built without any
 
@@ -186,3 +188,73 @@ def test_a_forked_child_does_not_wait_for_threads_that_are_not_there(monkeypatch
     done.set()
     holder.join()
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+
+
+@pytest.fixture
+def shared(before, monkeypatch):
+    """Within a run: passes of any size are shared, by as many threads as BLAS had before."""
+    monkeypatch.setattr(threads, "SHARED", 1)
+    monkeypatch.setattr(threads, "cores", lambda: 3)
+    threads._helpers.cache_clear()
+    with one_thread(100):
+        assert can_share(1) == (before > 1)
+        yield before
+    threads._helpers.cache_clear()
+
+
+@pytest.mark.parametrize("shape", [(40, 30), (5, 3), (1, 7)])
+def test_shared_products(shared, shape):
+    rng = np.random.default_rng(0)
+    A = rng.standard_normal(shape)
+    Q, P = rng.standard_normal((shape[1], 2)), rng.standard_normal((shape[0], 2))
+    for matrix in (A, A.astype(np.float32), np.asfortranarray(A)):
+        eps = 100 * np.finfo(matrix.dtype).eps
+        kind = matrix.dtype.type
+        for found, true in (
+            (times_block(matrix, Q.astype(kind)), A @ Q),
+            (block_times(P.astype(kind), matrix), A.T @ P),
+        ):
+            assert found.dtype == kind
+            np.testing.assert_allclose(found, true, rtol=0, atol=eps)
+
+
+def test_bits_do_not_depend_on_how_many_threads_share_a_product(shared):
+    rng = np.random.default_rng(1)
+    A, Q = rng.standard_normal((300, 200)), rng.standard_normal((200, 5))
+    if shared > 1:
+        found = times_block(A, Q)
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(threads, "cores", lambda: 1)
+            np.testing.assert_array_equal(found, times_block(A, Q))
+
+
+def test_shared_blocks_of_rows(shared, monkeypatch):
+    monkeypatch.setattr("weakprox.linalg.arrays.BLOCK_BYTES", 64)
+    X = np.zeros((50, 4))
+    rows, used = [], set()
+
+    def work(block):
+        rows.append((block.start, block.stop))
+        used.add(threading.get_ident())
+        X[block] += 1.0
+
+    each_block(work, X)
+    assert sorted(rows) == [(b.start, b.stop) for b in row_blocks(X)]
+    assert np.all(X == 1.0)
+    assert (used == {threading.get_ident()}) == (shared == 1)
+    V = LowRank(np.ones((50, 1)), np.array([2.0]), np.ones((1, 4)))
+    for scratch in (None, np.empty((50, 4))):
+        target = np.arange(200.0).reshape(50, 4)
+        blend_into(target, V, 0.25, scratch)
+        np.testing.assert_allclose(target, 0.75 * np.arange(200.0).reshape(50, 4) + 0.5)
+
+
+def test_shared_work_keeps_settings_and_passes_on_exceptions(shared):
+    with np.errstate(divide="raise"):
+        for fail in range(3):  # in the caller, or in a helper
+
+            def work(low, high, fail=fail):
+                np.ones(1) / (0.0 if low <= fail < high else 1.0)
+
+            with pytest.raises(FloatingPointError):
+                share(range(4), work)
