@@ -65,7 +65,7 @@ class Run:
         self.data: Data | None = None
         self.stream = problem.of_loss.stream
         at = None if self.stream is None else self.stream.tell()
-        self.entries = _entries(problem, solver)
+        self.entries, self.wide = _entries(problem, solver), _wide_entries(problem, solver)
         compiled = None
         if problem.of_loss.observed is not None:  # products with sparse matrices gain more
             compiled = compiling.chosen(kind=compiling.ENTRIES)
@@ -114,7 +114,7 @@ class Run:
             self.state = replace(self.state, first=X)
         made = self.state.fixed.origin.compiled
         compiled = nullcontext() if made is None else compiling.passes(made)
-        with self.progress or nullcontext(), one_thread(self.entries), compiled:
+        with self.progress or nullcontext(), one_thread(self.wide), compiled:
             if made and self.progress is not None and self._compiles():
                 self.progress.say("compiles its passes, once")
             try:
@@ -367,6 +367,16 @@ def _entries(problem: Problem, solver: Method) -> int:
         return 0
     thin = solver.factored and not (solver.arrays and solver.arrays.work)
     return THIN * sum(shape) if thin else math.prod(shape)
+
+
+def _wide_entries(problem: Problem, solver: Method) -> int:
+    """Return the number of entries of arrays in products that BLAS's threads make faster.
+
+    Passes over arrays and products with narrow blocks are shared among threads of ours, and
+    BLAS's threads, which wait by spinning, would slow them down.
+    """
+    shared = solver.narrow and problem.of_loss.centre is not None
+    return 0 if shared else _entries(problem, solver)
 
 
 def _call(problem: Problem, solver: Method, settings: Settings) -> Call:

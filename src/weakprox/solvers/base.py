@@ -267,6 +267,7 @@ class Method:
     relative: ClassVar[bool] = False  # works towards `tol`; otherwise plans for an `eps`
     elsewhere: ClassVar[bool] = False  # can work if data and X are not in this process
     factored: ClassVar[bool] = False  # X is in factors throughout, its first point too
+    narrow: ClassVar[bool] = False  # its own products of dense arrays are with narrow blocks
     double: ClassVar[bool] = False  # computes in float64, whatever the dtype of the data
     coarse: ClassVar[float] = 0.0  # accuracy below which float32 arrays prove nothing
     warm_starts: ClassVar[bool] = False  # `warm` continues from the dual point of a neighbour

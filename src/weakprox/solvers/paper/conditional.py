@@ -118,6 +118,7 @@ class Baseline(Method):
     """Members that all baselines share; they return their iterate."""
 
     answer: ClassVar[Literal["iterate"]] = "iterate"
+    narrow: ClassVar[bool] = True
 
     def check(self, problem: Problem) -> None:
         """Raise unless h is the indicator of a bounded set with a linear oracle."""

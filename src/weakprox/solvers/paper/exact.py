@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
+from typing import ClassVar
 
 from weakprox.arguments import flag, optional_counts, optional_numbers
 from weakprox.errors import InputError
@@ -47,6 +48,8 @@ class FISTA(Smoothing):
     momentum : bool
         Accelerated or plain.
     """
+
+    narrow: ClassVar[bool] = False  # full decompositions
 
     C0: float | None = None
     momentum: bool = True
@@ -131,6 +134,8 @@ class ProjectedSubgradient(Baseline):
     batch : int, optional
         Samples per step; all terms of a finite sum if not given, else 1.
     """
+
+    narrow: ClassVar[bool] = False  # full decompositions
 
     batch: int | None = None
 

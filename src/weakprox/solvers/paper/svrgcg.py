@@ -11,7 +11,7 @@ import warnings
 from collections.abc import Callable
 from dataclasses import InitVar, dataclass, replace
 from importlib import import_module
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 
@@ -60,6 +60,8 @@ class Memory:
 @dataclass(frozen=True)
 class Settings(Method):
     """Settings and bounds that `SVRGCG` and `AdaptiveSVRGCG` share."""
+
+    narrow: ClassVar[bool] = True
 
     rank: int | Literal["estimate"] = "estimate"
     constants: ConstantSet = "repaired"
