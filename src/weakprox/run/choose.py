@@ -150,6 +150,23 @@ def choose(problem: Problem, rank: int | None = None) -> Choice:
     return Choice(DavisYin(rank=rank), why + "to prove its accuracy")
 
 
+def if_slow(problem: Problem, solver: Method, memory: Any) -> Method | None:
+    """Return the method to continue with if the gap of this one falls slowly; None if none.
+
+    Proximal maps of G need few iterations where gradient steps need thousands, and otherwise
+    cost more.
+    """
+    if isinstance(solver, DavisYin) and memory.slow and ADMM.applies(problem):
+        return ADMM(rank=solver.rank)
+    return None
+
+
+def if_stalled(solver: Method) -> Method | None:
+    """Return the method to continue with if the gap of this one has stalled; None if none."""
+    special = (ADMM, FactoredProximal, FilledProximal, DenseProximal)
+    return DavisYin(rank=solver.rank) if isinstance(solver, special) else None
+
+
 def chosen(problem: Problem, rank: int | None = None) -> Method:
     """Return the solver of `choose` alone."""
     return choose(problem, rank).solver

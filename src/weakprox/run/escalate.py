@@ -14,19 +14,21 @@ from typing import Any
 
 from weakprox.certificates.split import SplitDual
 from weakprox.errors import ConvexityError, InputError
-from weakprox.linalg.arrays import Array, namespace, to_numpy, wide
+from weakprox.linalg.arrays import Array, eps_of, namespace, to_numpy, wide
 from weakprox.linalg.lowrank import LowRank
 from weakprox.linalg.simplex import rounded_inside
 from weakprox.problem import Problem
 from weakprox.protocols import spectral_capabilities
+from weakprox.run import choose
 from weakprox.run.plan import held_bytes
 from weakprox.run.state import State
 from weakprox.solvers._gap_driven import Contradicted, TooWide
-from weakprox.solvers.base import Method, fits
+from weakprox.solvers.base import Method, Warmth, fits
 
 Begin = Callable[[State, Array | LowRank | None], State]
 
 STALLED = 12  # iterations without progress after which a run changes to float64
+UNPROVABLE = 1e3  # accuracy, in units of rounding, that no method can prove
 # Shares of the accuracy to aim at in float64; the rest is for rounding the answer to float32.
 SHARE, LEAST_SHARE, ROUNDED = 0.8, 0.5, 3e-7
 
@@ -39,12 +41,60 @@ def another_method(state: State, signal: Exception | None, begin: Begin) -> Stat
     fallback = state.solver.fallback
     if not isinstance(signal, TooWide) or fallback is None:
         return None
-    state = handed_to(state, fallback)
-    # proofs that failed for one method say nothing about those of another
-    state = replace(state, tracker=replace(state.tracker, prove_below=math.inf, attempts=0))
-    state = in_double(state) or state
+    state = _with(state, fallback)
     state = begin(state, state.first)
     return replace(state, memory=fallback.continued(state.memory, signal))
+
+
+def quicker_method(state: State, signal: Exception | None, begin: Begin) -> State | None:
+    """Continue with another method, from the same dual point, if the gap falls slowly."""
+    solver = state.solver
+    if signal is not None or not _is_free(state) or solver != state.fixed.origin.solver:
+        return None
+    quicker = choose.if_slow(state.problem, solver, state.memory)
+    if quicker is None or state.memory.dual is None:
+        return None
+    dual, state = state.memory.dual, _with(state, quicker)
+    past = Warmth.of(state.problem, dual)
+    return replace(state, memory=quicker.warm(state.problem, past, state.tools), latest=None)
+
+
+def last_method(state: State, signal: Exception | None, begin: Begin) -> State | None:
+    """Continue from the best point with another method if the gap has stalled.
+
+    Only if the method was chosen automatically, and neither a cap on the rank nor rounding
+    prevents the proof.
+    """
+    solver, best = state.solver, state.tracker.best
+    after = choose.if_stalled(solver)
+    if signal is not None or not _is_free(state):
+        return None
+    if after in (None, state.fixed.origin.solver) or not solver.finished(state.memory):
+        return None
+    size, reference = abs(state.tracker.best_value), state.problem.loss.reference
+    aim = state.tools.eps + state.tools.tol * size
+    if solver.is_cut(state.memory) or aim < UNPROVABLE * eps_of(reference) * size:
+        return None
+    if best is None or not affordable(state.problem, after):
+        return None
+    state = _with(state, after)
+    reference = state.problem.loss.reference
+    return begin(state, namespace(best.U).astype(best.dense(), reference.dtype))
+
+
+def _is_free(state: State) -> bool:
+    """Return True if the method was chosen automatically and works with full gradients."""
+    return not state.fixed.sampled and state.fixed.origin.reason not in ("", choose.ASKED)
+
+
+def _with(state: State, solver: Method) -> State:
+    """Return the state with another method, in float64 if all terms support it.
+
+    Proofs that failed for one method say nothing about those of another.
+    """
+    state = handed_to(state, solver)
+    state = replace(state, tracker=replace(state.tracker, prove_below=math.inf, attempts=0))
+    return in_double(state) or state
 
 
 def another_constant(state: State, signal: Exception | None, begin: Begin) -> State | None:
@@ -97,7 +147,7 @@ def digits_at_once(state: State) -> State | None:
     return in_double(state) if affordable(state.problem, state.solver) else None
 
 
-ESCALATIONS = (another_method, another_constant, more_digits)
+ESCALATIONS = (another_method, another_constant, more_digits, quicker_method, last_method)
 
 
 def escalated(state: State, signal: Exception | None, begin: Begin) -> State | None:

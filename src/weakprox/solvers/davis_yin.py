@@ -57,6 +57,8 @@ SUDDEN = 0.5  # change of gamma below which the smoothness has grown
 FIRST_WIDTH = 16  # width of the block of a factored step, which must hold the rank
 OFTEN = 32  # iterations without progress after which gamma changes rarely
 SLOW = 0.1  # factor by which a stretch of factored steps must reduce the gap
+# iterations before the pace of the gap is judged, and how many times as many again are too many
+PACED, PATIENT, TINY = 128, 2.0, 1e-300
 NOT_LOW = 1 << 30  # more than any rank
 
 
@@ -75,6 +77,8 @@ class Memory(GapMemory):
     spread: float = math.nan  # (|Y|_*/|X|_* - 1) / |Y - X|; inf if f at Y is not smaller
     sparse_gap: float = math.inf  # estimate at Y
     offer_below: float = math.inf  # estimate at which Y is offered
+    earlier: float = math.inf  # gap after half as many iterations, when these are a power of 2
+    slow: bool = False  # whether many times as many iterations are to be expected
     # for factored steps
     values: Any = None  # of V, on the host
     ritz: Ritz | None = None
@@ -210,7 +214,20 @@ class DavisYin(GapDriven):
 
     def step(self, problem: Problem, memory: Memory, tools: Tools) -> Memory:
         steps = Stored(problem, tools, rank=self.rank, memory=self.memory)
-        return self.stretch(memory, tools, lambda state, k: iterate(steps, state, k)[0])
+        state = self.stretch(memory, tools, lambda state, k: iterate(steps, state, k)[0])
+        return _paced(state, tools) if state.done.bit_count() == 1 else state
+
+
+def _paced(state: Memory, tools: Tools) -> Memory:
+    """Return the state with a judgement of its pace, from the gap at half the iterations.
+
+    After 128 iterations another 256 or more are too many, and so on. Gaps are assumed to
+    continue to fall by the same factor in the same number of iterations.
+    """
+    gap, aim = max(state.gap, TINY), max(tools.accuracy(state.value), TINY)
+    fallen, left = math.log(state.earlier / gap), math.log(gap / aim)
+    slow = state.done >= PACED and 2.0 * PATIENT * fallen < left
+    return replace(state, earlier=gap, slow=slow)
 
 
 @dataclass(frozen=True)

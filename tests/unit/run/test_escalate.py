@@ -7,13 +7,14 @@ import pytest
 from registry import SHAPE, numbers
 
 import weakprox as wp
-from weakprox.losses import Custom, Denoising
+from weakprox.losses import Completion, Custom, Denoising, Huber, Sensing
 from weakprox.penalties import L1, GroupL2
 from weakprox.protocols import Candidate
 from weakprox.run import escalate
+from weakprox.solvers import ADMM
 from weakprox.solvers._gap_driven import TooWide
 from weakprox.solvers.base import Method
-from weakprox.spectral import NuclearBall
+from weakprox.spectral import NuclearBall, NuclearNorm
 
 RNG = np.random.default_rng(0)
 M = numbers(*SHAPE)
@@ -41,10 +42,35 @@ def single():
     return problem, {"eps": 1e-3, "solver": "davis-yin"}
 
 
+def robust(dtype="float64"):
+    """Few observations with large errors: steps of DavisYin make little progress."""
+    rng = np.random.default_rng(0)
+    signal = rng.standard_normal((30, 4)) @ rng.standard_normal((4, 30)) / 2
+    rows, cols = np.nonzero(rng.random(signal.shape) < 0.5)
+    values = (signal[rows, cols] + 0.01 * rng.standard_normal(rows.size)).astype(dtype)
+    loss = Completion(rows, cols, values, signal.shape, loss=Huber(0.01))
+    return wp.Problem(loss, L1(3e-5), NuclearNorm(3e-4)), {"tol": 1e-5}
+
+
+def interpolated():
+    """Fewer measurements than unknowns, of uneven curvature."""
+    rng = np.random.default_rng(1)
+    A = rng.standard_normal((20, 6, 5))
+    loss = Sensing(A, rng.standard_normal(20))
+    return wp.Problem(loss, None, NuclearBall(1.0)), {"tol": 1e-9}
+
+
+def stalled(_, memory):
+    """Stand-in for a method whose gap stalls after its first stretch."""
+    return memory.done > 0
+
+
 CASES = {
     "another_method": (wide, "solver"),
     "another_constant": (contradicted, "restated"),
     "more_digits": (single, "problem"),
+    "quicker_method": (robust, "solver"),
+    "last_method": (interpolated, "solver"),
 }
 
 
@@ -67,7 +93,9 @@ def seen(monkeypatch):
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_each_escalation_returns_a_new_state(name, seen):
+def test_each_escalation_returns_a_new_state(name, seen, monkeypatch):
+    if name == "last_method":
+        monkeypatch.setattr(ADMM, "finished", stalled)
     build, changed = CASES[name]
     problem, options = build()
     result = wp.minimize(problem, progress=False, **options)
@@ -78,6 +106,58 @@ def test_each_escalation_returns_a_new_state(name, seen):
     assert getattr(after, changed) is not getattr(before, changed)
     assert after.memory is not before.memory
     assert after.latest is None
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+def test_methods_that_are_chosen_change_if_the_gap_falls_slowly(dtype, seen):
+    problem, options = robust(dtype)
+    result = wp.minimize(problem, progress=False, **options)
+    assert result.certified
+    assert result.solver == "ADMM"
+    assert "took over from DavisYin" in result.reason
+    before, _, after = seen["quicker_method"]
+    assert before.memory.done == 128
+    # it continues at the same dual point of the penalty
+    y = before.memory.dual.y
+    pull = before.problem.penalty.pull(y) if y is not None else None
+    assert pull is None or np.allclose(after.memory.s, pull)
+    assert result.counts.svds < 600  # DavisYin alone needs more
+    own = wp.minimize(problem, "davis-yin", max_svds=600, progress=False, **options)
+    assert own.solver == "DavisYin"
+    assert not own.certified
+
+
+def test_a_stalled_method_that_was_requested_stays(seen, monkeypatch):
+    monkeypatch.setattr(ADMM, "finished", stalled)
+    problem, options = interpolated()
+    result = wp.minimize(problem, "admm", progress=False, **options)
+    assert (result.solver, result.status) == ("ADMM", wp.Status.FINISHED)
+    assert not seen
+
+
+@pytest.mark.parametrize("rank", [None, 2])
+def test_a_stalled_method_with_a_rank_that_is_too_small_stays(rank, seen, monkeypatch):
+    monkeypatch.setattr(ADMM, "finished", stalled)
+    problem, options = interpolated()
+    result = wp.minimize(problem, rank=rank, progress=False, **options)
+    assert bool(seen) is (rank is None)
+    assert result.certified is (rank is None)
+
+
+@pytest.mark.parametrize("name", ["quicker_method", "last_method"])
+def test_runs_resume_after_a_change_of_method(name, tmp_path, seen, monkeypatch):
+    if name == "last_method":
+        monkeypatch.setattr(ADMM, "finished", stalled)
+    build, _ = CASES[name]
+    problem, options = build()
+    whole = wp.minimize(problem, progress=False, **options)
+    assert list(seen) == [name]
+    file = tmp_path / "run.safetensors"
+    most = whole.counts.svds - 1
+    wp.minimize(problem, progress=False, checkpoint=file, max_svds=most, **options)
+    again = wp.minimize(problem, progress=False, checkpoint=file, resume=True, **options)
+    assert again.value == whole.value
+    assert np.array_equal(again.X, whole.X)
 
 
 @pytest.mark.parametrize("dtype", ["float64", "float32"])
