@@ -214,3 +214,16 @@ def test_a_loss_of_the_user_may_declare_the_map():
     result = wp.minimize(wp.Problem(G, None, NuclearBall(1.0)), progress=False)
     assert result.solver == "ADMM"
     assert result.status is wp.Status.CERTIFIED
+
+
+def test_errors_of_decompositions_do_not_slow_the_iteration():
+    """Shares of a gap that these errors make large would: it took 83 decompositions."""
+    n = 262
+    X = numbers(2 * n, n) * np.logspace(0, -1, n)
+    signal = X @ (numbers(n, n // 2) @ numbers(n // 2, n, seed=1)) / np.sqrt(n / 2)
+    slope = X.T @ signal / len(X)
+    R, h = L1(0.5 * float(abs(slope).max())), NuclearNorm(0.05 * float(np.linalg.norm(slope, 2)))
+    G = Regression(X, signal + 3.0 * numbers(2 * n, n, seed=2))
+    result = wp.minimize(wp.Problem(G, R, h), ADMM(), progress=False)
+    assert result.certified
+    assert result.counts.svds < 50

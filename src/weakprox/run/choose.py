@@ -161,10 +161,12 @@ def if_slow(problem: Problem, solver: Method, memory: Any) -> Method | None:
     return None
 
 
-def if_stalled(solver: Method) -> Method | None:
+def if_stalled(problem: Problem, solver: Method) -> Method | None:
     """Return the method to continue with if the gap of this one has stalled; None if none."""
-    special = (ADMM, FactoredProximal, FilledProximal, DenseProximal)
-    return DavisYin(rank=solver.rank) if isinstance(solver, special) else None
+    if isinstance(solver, FactoredProximal | FilledProximal | DenseProximal):
+        other = ADMM if ADMM.applies(problem) else DavisYin
+        return other(rank=solver.rank)
+    return DavisYin(rank=solver.rank) if isinstance(solver, ADMM) else None
 
 
 def chosen(problem: Problem, rank: int | None = None) -> Method:

@@ -66,7 +66,7 @@ def last_method(state: State, signal: Exception | None, begin: Begin) -> State |
     prevents the proof.
     """
     solver, best = state.solver, state.tracker.best
-    after = choose.if_stalled(solver)
+    after = choose.if_stalled(state.problem, solver)
     if signal is not None or not _is_free(state):
         return None
     if after in (None, state.fixed.origin.solver) or not solver.finished(state.memory):

@@ -216,16 +216,19 @@ def adaptive_prox(
     cap: int | None,
     rng: np.random.Generator,
     powers: int | None = None,
+    careful: bool = False,
 ) -> tuple[WeakProx, State]:
     """Proximal point of h at A, and the state with the rank and the basis to start with next.
 
-    The rank grows until the truncation costs at most a share of the gap (by the oracle's
-    own estimate), or until it reaches the cap. It decreases slowly, since a rank that is
-    too small costs a second decomposition. The guess replaces the value of f while there is
-    none. Many triplets come from `powers` power steps, or from a full decomposition if it is 0.
+    The rank grows until the truncation costs at most a share of the gap, or of the accuracy
+    for `careful` methods (by the oracle's own estimate), or until it reaches the cap. It
+    decreases slowly, since a rank that is too small costs a second decomposition. The guess
+    replaces the value of f while there is none. Many triplets come from `powers` power steps,
+    or from a full decomposition if it is 0.
     """
     gap, rank, start = state.value - state.bound, state.rank, state.basis
-    allowed = SHARE * max(tools.accuracy(state.value, guess), gap if gap < math.inf else 0.0)
+    error = tools.accuracy(state.value, guess)
+    allowed = SHARE * (error if careful or math.isinf(gap) else max(error, gap))
     shape, last = tools.problem.shape, (3 * rank) // 4
     offered = powers is not None and cap is None and min(shape) >= SMALLEST
     offered = offered and tools.problem.of_spectral.form is not None

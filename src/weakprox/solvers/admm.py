@@ -158,7 +158,9 @@ class ADMM(GapDriven):
         gradient = pulled - share * X  # of G, with the squares in R
         A = RELAXED * X + (1.0 - RELAXED) * W + u / rho
         guess = 0.5 * rho * sqnorm(A) if math.isinf(state.value) else 0.0
-        how: Any = {"weight": rho, "guess": guess, "cap": self.rank, "rng": tools.rng(k)}
+        # errors add up in the dual points: shares of a gap that these make large do not shrink
+        how: Any = {"weight": rho, "guess": guess, "cap": self.rank, "careful": True}
+        how["rng"] = tools.rng(k)
         found, state = adaptive_prox(tools, A, state, **how)
         W, before = dense(found.V, tools.arena.like(A)), W
         u, moved = rho * (A - W), norm(W - before)
