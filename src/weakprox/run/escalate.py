@@ -14,7 +14,7 @@ from typing import Any
 
 from weakprox.certificates.split import SplitDual
 from weakprox.errors import ConvexityError, InputError
-from weakprox.linalg.arrays import Array, eps_of, namespace, to_numpy, wide
+from weakprox.linalg.arrays import DOUBLE, Array, namespace, to_numpy, wide
 from weakprox.linalg.lowrank import LowRank
 from weakprox.linalg.simplex import rounded_inside
 from weakprox.problem import Problem
@@ -71,9 +71,9 @@ def last_method(state: State, signal: Exception | None, begin: Begin) -> State |
         return None
     if after in (None, state.fixed.origin.solver) or not solver.finished(state.memory):
         return None
-    size, reference = abs(state.tracker.best_value), state.problem.loss.reference
+    size = abs(state.tracker.best_value)
     aim = state.tools.eps + state.tools.tol * size
-    if solver.is_cut(state.memory) or aim < UNPROVABLE * eps_of(reference) * size:
+    if solver.is_cut(state.memory) or aim < UNPROVABLE * DOUBLE * size:
         return None
     if best is None or not affordable(state.problem, after):
         return None
