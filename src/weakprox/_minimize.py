@@ -19,7 +19,6 @@ from typing import Any, Literal
 import numpy as np
 
 from weakprox import arguments
-from weakprox.certificates.split import SplitDual
 from weakprox.errors import ConvexityError, InputError, ShapeError
 from weakprox.hints import needs_problem
 from weakprox.linalg import arrays
@@ -251,7 +250,7 @@ def minimize(
     )
     with nullcontext() if max_seconds is None else limited(max_seconds):
         result = Run(problem, method, settings, last, warm, keeper).execute(first)
-    labels = getattr(given.loss, "labels", (None, None))
+    labels = given.of_loss.labels
     return replace(result, labels=labels, source=Source(given, keep=proof is True))
 
 
@@ -313,7 +312,7 @@ def _warmth(problem: Problem, solver: Method, start: Any) -> Warmth | None:
     """Return the dual point of an earlier result, if the solver can continue from it."""
     if not isinstance(start, Result) or not solver.warm_starts:
         return None
-    if not isinstance(start.dual, SplitDual) or start.low_rank.shape != problem.shape:
+    if start.dual is None or start.low_rank.shape != problem.shape:
         return None
     kind, wanted = start.low_rank.U, problem.loss.reference
     if namespace(kind) is not namespace(wanted) or kind.dtype != wanted.dtype:

@@ -19,7 +19,6 @@ from weakprox.linalg.lowrank import LowRank, dense, squared_norm
 from weakprox.linalg.operators import products
 from weakprox.linalg.tiled import Factored
 from weakprox.losses.cells import Cells
-from weakprox.losses.empirical import Empirical
 from weakprox.losses.observed import Observed
 from weakprox.passes import SeparableForm, Step, Sums, ValueForm, passes_for
 from weakprox.penalties import Zero
@@ -89,8 +88,6 @@ class Problem:
 
     def reread(self) -> None:
         """Read what the terms declare; custom terms may have changed."""
-        centred = _own(self.loss) and _own(self.penalty)
-        valued = _own(self.spectral)
         self.of_loss = protocols.loss_capabilities(self.loss)
         self.of_penalty = protocols.penalty_capabilities(self.penalty)
         self.of_spectral = protocols.spectral_capabilities(self.spectral)
@@ -99,33 +96,26 @@ class Problem:
         self.infimum: float | None = None  # a lower bound on G + R, if one is known
         if self.of_loss.infimum is not None and self.of_penalty.infimum is not None:
             self.infimum = float(self.of_loss.infimum + self.of_penalty.infimum)
-        # observations, if f is a loss of some entries of X and h a function of its values
-        offered, free = self.of_loss.observed, self.of_penalty.parts == ()
-        self.penalised: bool = not free
-        values = self.of_spectral.form
-        self.observed: Observed | None = None
-        if offered is not None and free and _own(self.loss) and valued and values is not None:
-            self.observed = None if values.symmetric else offered()
-        # cells of a matrix, if f is a sum of their losses and h a function of values
-        stored = self.of_loss.cells
-        self.cells: Cells | None = None
-        if stored is not None and free and _own(self.loss) and valued and values is not None:
-            self.cells = None if values.symmetric else stored()
+        self.penalised: bool = self.of_penalty.parts != ()
+        form, values = self.of_penalty.form, self.of_spectral.form
+        # G may be computed from factors of X alone, h being a function of singular values
+        plain = values is not None and not values.symmetric
+        factors = self.of_loss.own and plain and not self.penalised
+        offered, stored = self.of_loss.observed, self.of_loss.cells
+        self.observed: Observed | None = None if not factors or offered is None else offered()
+        self.cells: Cells | None = None if not factors or stored is None else stored()
         # C, if f is |X - C|^2/2 + h, h a function of values, and C sparse, perhaps plus a
         # low-rank matrix; small ones are left to other methods, which make them dense
-        target = self.of_loss.target
-        self.sparse_target: Factored | None = None
-        if isinstance(target, Factored) and free and valued and _own(self.loss):
-            plain = values is not None and not values.symmetric
-            self.sparse_target = target if plain and min(target.shape) > SMALL_TARGET else None
+        target, self.sparse_target = self.of_loss.target, None
+        if factors and isinstance(target, Factored) and min(target.shape) > SMALL_TARGET:
+            self.sparse_target = target
         # R and h for passes over tiles: G is a squared distance, and R has a proximal map
-        form, values = self.of_penalty.form, self.of_spectral.form
-        centred = centred and self.of_loss.centre is not None
+        centred = self.of_loss.own and self.of_loss.centre is not None
         self._form = None
         if centred and form is not None and -math.inf < form.low <= form.high < math.inf:
             kinds = (form.rows, form.columns, form.low or form.high, form.weights)
             self._form = form if sum(map(bool, kinds)) < 2 else None
-        if self._form is None or values is None or not valued:
+        if self._form is None or values is None:
             values = None
         elif values.symmetric != self.spectral.symmetric:
             values = None  # a contradictory declaration, which would prove nothing
@@ -458,12 +448,6 @@ def distance_parts(C: Factored, X: LowRank) -> tuple[float, float]:
     across = inner(U * s, products(C).times(Vt.T))
     unit = (64.0 + math.sqrt(sum(C.shape))) * eps_of(s)
     return 0.5 * max(0.0, whole - 2.0 * across + square), unit * (whole + square)
-
-
-def _own(term: Any) -> bool:
-    """True if the class itself declares capabilities: a subclass may override methods."""
-    own = "capabilities" in vars(type(term))
-    return own and (not isinstance(term, (Empirical, Restated)) or _own(term._loss))
 
 
 def _is_invariant(form: SeparableForm, shape: tuple[int, int]) -> bool:

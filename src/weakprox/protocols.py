@@ -89,6 +89,20 @@ class LossCapabilities:
     pilot_samples: Callable[[], int] | None = None  # drawn to estimate constants
     stream: Any = None  # source of samples with a position: `tell()` and `seek(position)`
     stated: Callable[[], StatedLoss] | None = None  # for proofs, of this very class
+    labels: tuple[Any, Any] = (None, None)  # names of the rows and of the columns of X
+    # False if the class inherits the record: passes over the data might skip its methods
+    own: bool = True
+
+
+@dataclass(frozen=True)
+class Constraint:
+    """A constraint of a penalty on entries of X, either `fixed` or `bounds`."""
+
+    with_slope: Callable[[float], Any]  # the penalty with this slope in place of the constraint
+    # `fixed(shape)`: which entries are fixed at zero
+    fixed: Callable[[tuple[int, int]], Any] | None = None
+    bounds: tuple[Any, Any] | None = None  # arrays with two axes that broadcast to the shape
+    steepest: float = 0.0  # the largest other slope of an entry
 
 
 @dataclass(frozen=True)
@@ -105,6 +119,8 @@ class PenaltyCapabilities:
     size: Callable[[], float] | None = None  # of the largest slope
     # R is the sum of these, its dual points are tuples of theirs; empty for R = 0
     parts: tuple[Any, ...] | None = None
+    # of a penalty that is infinite somewhere; a `Problem` finds a slope that is steep enough
+    constraint: Constraint | None = None
     stated: Stated | None = None  # for proofs
 
 
@@ -140,8 +156,8 @@ def loss_capabilities(loss: Any) -> LossCapabilities:
     What says which loss it is, for proofs and in another unit, is the class's own: a subclass
     may compute another one.
     """
-    own, found = declares(loss), _declared(loss, LossCapabilities)
-    return found if own else replace(found, stated=None, in_unit=None)
+    found = _declared(loss, LossCapabilities)
+    return found if _declares(loss) else replace(found, stated=None, in_unit=None, own=False)
 
 
 def penalty_capabilities(penalty: Any) -> PenaltyCapabilities:
@@ -150,8 +166,8 @@ def penalty_capabilities(penalty: Any) -> PenaltyCapabilities:
     Those that say which function it is are the class's own: a subclass that inherits them may
     compute another penalty.
     """
-    own, found = declares(penalty), _declared(penalty, PenaltyCapabilities)
-    if own:
+    found = _declared(penalty, PenaltyCapabilities)
+    if _declares(penalty):
         return found
     inherited = replace(found, form=None, parts=None, stated=None)
     return replace(inherited, in_float64=None, in_unit=None)
@@ -162,13 +178,13 @@ def spectral_capabilities(spectral: Any) -> SpectralCapabilities:
 
     Those that say which function it is are the class's own, as of a penalty.
     """
-    own, found = declares(spectral), _declared(spectral, SpectralCapabilities)
-    if own:
+    found = _declared(spectral, SpectralCapabilities)
+    if _declares(spectral):
         return found
     return replace(found, form=None, in_float64=None, in_unit=None, stated=None)
 
 
-def declares(term: Any) -> bool:
+def _declares(term: Any) -> bool:
     """Whether the class itself declares capabilities: a subclass may override methods."""
     return "capabilities" in vars(type(term))
 

@@ -538,7 +538,7 @@ class Result:
                 f"With strong convexity {alpha:.3g}, the answer is within {distance:.3g} of "
                 "the optimal matrix (Frobenius norm)."
             )
-        restated = getattr(self.checkpoint, "restated", None)
+        restated = None if self.checkpoint is None else self.checkpoint.restated
         if restated is not None:
             parts["Constants"] = (
                 "Gradients contradicted the declared strong convexity of the loss; the run "

@@ -95,10 +95,10 @@ def test_bounds_hold_whatever_the_block_and_the_step():
             Q = whitened(exact.low_rank.Vt[:3].T + noise)
             found = ritz(z @ Q, Q, exact=True)
             dual = FactoredDual(Engine(C, z), found, given.entrywise(gamma), given.values_form)
-            bound, rests_on = dual.bound(rng)
-            assert bound <= exact.value
-            assert rests_on == "high-probability"
-            best = max(best, bound)
+            found = dual.proof(rng)
+            assert found.lower <= exact.value
+            assert found.rests_on == "high-probability"
+            best = max(best, found.lower)
     assert np.isfinite(best)
 
 

@@ -1,5 +1,7 @@
 """Problem: values, constants, symmetry, and terms written elsewhere."""
 
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -8,6 +10,7 @@ from registry import MATRICES, MEASURED, NOISY, SHAPE, numbers
 
 import weakprox as wp
 from weakprox.losses import Completion, Denoising, Sensing
+from weakprox.losses.empirical import Empirical
 from weakprox.penalties import L1, ElasticNet, Zero
 from weakprox.problem import SMALL_TARGET
 from weakprox.resources.memory import limited
@@ -180,3 +183,31 @@ def test_small_sparse_targets_are_left_to_dense_methods():
         loss = Denoising(scipy.sparse.eye_array(size, 2 * size, format="csr"))
         problem = wp.Problem(loss, None, NuclearNorm(0.5))
         assert (problem.sparse_target is None) == (size == SMALL_TARGET)
+
+
+class Inherits(Denoising):
+    """A loss that may compute another function than the one whose record it inherits."""
+
+
+@pytest.mark.parametrize("kind", [Denoising, Inherits])
+def test_passes_serve_only_losses_that_declare_themselves_also_if_wrapped(kind):
+    loss = kind(samples=np.stack([M, M + 1.0]))
+    pair = loss.draw(np.random.default_rng(0), 4)
+    terms = L1(0.1), NuclearBall(1.0)
+    for problem in (
+        wp.Problem(loss, *terms),
+        wp.Problem(Empirical(loss, [(pair, 4)]), *terms),
+        wp.Problem(loss, *terms).restated(0.5),
+    ):
+        assert problem.of_loss.own == (kind is Denoising)
+        assert (problem.entrywise() is not None) == (kind is Denoising)
+
+
+def test_a_loss_names_the_rows_and_columns_of_its_results():
+    class Named(Denoising):
+        @property
+        def capabilities(self):
+            return replace(super().capabilities, labels=(None, ["a", "b"]))
+
+    result = wp.minimize(wp.Problem(Named(np.eye(3, 2)), None, NuclearBall(1.0)))
+    assert result.labels == (None, ["a", "b"])

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from weakprox.certificates.evidence import Bound, OnCells, OwnBound
 from weakprox.linalg.arrays import DOUBLE, to_numpy
 from weakprox.linalg.bounds import spectral_norm_bound
 from weakprox.linalg.decompositions import eigh_error, eigvalsh
@@ -30,12 +31,16 @@ SHORTER = (0.0, 1e-12, 1e-9)
 
 
 @dataclass(frozen=True, eq=False)
-class CellsDual:
+class CellsDual(OwnBound):
     """The dual point of the cells at X."""
 
     cells: Cells
     form: ValueForm
     at: LowRank
+
+    def proof(self, rng: np.random.Generator) -> Bound:
+        lower, length, norm, rests_on = self.proved(rng)
+        return Bound(lower, rests_on, OnCells(length, norm), self.at)
 
     def proved(self, rng: np.random.Generator) -> tuple[float, float, float, str]:
         """Return the bound, the multiple t of q that proves it, the norm of t q, and why."""

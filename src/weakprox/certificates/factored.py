@@ -17,11 +17,14 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
+from typing import Any, ClassVar
 
 import numpy as np
 
+from weakprox.certificates.evidence import Bound, OwnBound, Target, copied
 from weakprox.linalg.lowrank import LowRank
 from weakprox.linalg.simplex import ValueForm, rounded_on_host
+from weakprox.linalg.tiled import Tiled
 from weakprox.passes.engine import Engine
 from weakprox.passes.reference import Step, Sums
 from weakprox.passes.ritz import Ritz, Vector
@@ -35,12 +38,14 @@ SKEW = 1e-6  # largest distance from orthonormal vectors that allows a conclusio
 
 
 @dataclass(frozen=True)
-class FactoredDual:
+class FactoredDual(OwnBound):
     """Dual points of a step at the proximal point of z in the span of its Ritz vectors.
 
     All numbers are in float64, whatever the dtype of z. It reads z, which must not change.
     `point` is that proximal point in the dtype of z, with `rank` triplets (all if None).
     """
+
+    cheap: ClassVar[bool] = False
 
     engine: Engine
     found: Ritz
@@ -77,18 +82,30 @@ class FactoredDual:
         vars(self).update(smooth=smooth, value=value, rounding=rounding, halves=halves)
 
     def smooth_at(self, X: LowRank) -> tuple[float, float] | None:
-        """G + R at X and its rounding error, if no value or vector of `point` was rounded."""
+        """G + R at `point` and its rounding error, if none of its factors was rounded."""
         longer = np.pad(self.kept, (0, len(self.values) - len(self.kept)))
         same = X is self.point and self.engine.eps == DOUBLE
         known = same and np.array_equal(longer, self.values)
         return (self.smooth, self.rounding) if known else None
 
-    def bound(self, rng: np.random.Generator) -> tuple[float, str]:
-        """Return a lower bound on min f, and what it rests on."""
+    @property
+    def large(self) -> tuple[Any, ...]:
+        return (self.engine.z,)
+
+    def detached(self, *, copy: bool) -> tuple[Target, LowRank]:
+        """Return the target, and the proximal point in float64."""
+        engine, exact = self.engine, self.engine.own(self.exact)
+        z = engine.z if isinstance(engine.C, Tiled) else engine.kept()
+        if copy and z is engine.z:
+            z = copied(z)
+        X = LowRank(exact.U, self.values, exact.V.T)
+        return Target(z, self.k, X), X
+
+    def proof(self, rng: np.random.Generator) -> Bound:
         squares = self.engine.squares(self.exact, rng)
         norm = self._norm(squares, rng)
         lower = self._bound(norm, squares) if math.isfinite(norm) else -math.inf
-        return lower, "high-probability"
+        return Bound(lower, "high-probability", self)
 
     def _bound(self, norm: float, squares: Vector) -> float:
         """The lower bound, given one on |z - X|_2 or on its largest eigenvalue from above."""

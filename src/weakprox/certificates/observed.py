@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from weakprox.certificates.evidence import Bound, OnEntries, OwnBound
 from weakprox.linalg import arrays
 from weakprox.linalg.arrays import Array, gram, namespace
 from weakprox.linalg.bounds import chebyshev_bound, norm_bound
@@ -96,7 +97,7 @@ def triplets(data: Observed, q: Array, V: Array, powers: int = 1) -> Triplets:
 
 
 @dataclass(frozen=True, eq=False)
-class ObservedDual:
+class ObservedDual(OwnBound):
     """A dual point q on the observed entries, with triplets of its matrix S.
 
     The triplets may be None if S is an array (`exact`).
@@ -127,6 +128,10 @@ class ObservedDual:
             norm = self._whole_norm() if self.found is None else float(self.found.s[0])
             kept["_estimate"] = self.best(norm)[0]
         return kept["_estimate"]
+
+    def proof(self, rng: np.random.Generator) -> Bound:
+        lower, q, norm = self.proved(rng)
+        return Bound(lower, self.rests_on, OnEntries(q, norm))
 
     def proved(self, rng: np.random.Generator) -> tuple[float, Array, float]:
         """Return a lower bound, the multiple of q that proves it, and the norm of its S.

@@ -18,6 +18,7 @@ from typing import Any
 
 import numpy as np
 
+from weakprox.certificates.evidence import DualRecord
 from weakprox.linalg import arrays
 from weakprox.linalg.arrays import Array, eps_of, inner, norm, sqnorm
 from weakprox.linalg.bounds import EXACT_BELOW, THOROUGH, factored_bound
@@ -32,12 +33,16 @@ FEW = 24  # triplets up to which a decomposition from its own basis is cheaper
 
 
 @dataclass(frozen=True)
-class FixedDual:
+class FixedDual(DualRecord):
     """A dual point of the penalty, and the point at which G is linearised with it."""
 
     penalty: Penalty
     y: Dual
     at: LowRank | Array | None = None
+
+    @property
+    def large(self) -> tuple[Any, ...]:
+        return (self.y,)
 
     def target(self, X: Array, G: Array, weight: float) -> float:
         """Overwrite G by X - (G + curvature X + K'y)/weight and return phi(y)."""
@@ -47,7 +52,7 @@ class FixedDual:
 
 
 @dataclass(frozen=True)
-class SplitDual:
+class SplitDual(DualRecord):
     """The dual points of a splitting: w (A - V) for h, V proximal at A, and y for R.
 
     If y is not given, it is that of prox_{R/w} at 2V - A - (g + curvature V)/w.
@@ -63,6 +68,14 @@ class SplitDual:
     def at(self) -> LowRank:
         """The point at which G is linearised."""
         return self.prox.V
+
+    @property
+    def large(self) -> tuple[Any, ...]:
+        return self.A, self.y
+
+    @property
+    def warm(self) -> SplitDual:
+        return self
 
     def target(self, X: Array, G: Array, weight: float) -> float:
         """Overwrite G as in `FixedDual`; G must be the gradient at X."""
@@ -80,6 +93,10 @@ class ValuesDual(FixedDual):
     """
 
     split: SplitDual | None = None
+
+    @property
+    def warm(self) -> SplitDual | None:
+        return self.split
 
 
 def inactive_prox(

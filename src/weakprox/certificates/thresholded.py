@@ -13,6 +13,8 @@ from typing import Any
 
 import numpy as np
 
+from weakprox.certificates.evidence import Bound, OwnBound
+from weakprox.certificates.split import FixedDual
 from weakprox.linalg import decompositions
 from weakprox.linalg.arrays import DOUBLE, inner
 from weakprox.linalg.bounds import BELOW, chebyshev_bound, norm_bound
@@ -21,6 +23,7 @@ from weakprox.linalg.operators import products
 from weakprox.linalg.tiled import Factored, Tile
 from weakprox.passes import ValueForm
 from weakprox.passes.ritz import Vector
+from weakprox.penalties import Zero
 
 # allowed error of inexact triplets and of the bound on the rest, as a share of the accuracy
 SHARE = 0.8
@@ -33,7 +36,7 @@ VECTORS = 8  # random vectors of the bound on the rest
 
 
 @dataclass(frozen=True, eq=False)
-class ThresholdedDual:
+class ThresholdedDual(OwnBound):
     """The dual point C - X. C V = U diag(s), and the values of X are in `values`."""
 
     C: Factored
@@ -89,9 +92,12 @@ class ThresholdedDual:
             return self.least * (1.0 + SHARE * self.aim / max(self.square, 1e-300))
         return self.least + SHARE * self.aim / size
 
-    def bound(self, rng: np.random.Generator) -> tuple[float, str]:
-        """Return a lower bound on min f, and what it rests on."""
-        return self.at(self.norm(rng)), "high-probability"
+    def proof(self, rng: np.random.Generator) -> Bound:
+        return Bound(self.at(self.norm(rng)), "high-probability", self)
+
+    def detached(self, *, copy: bool) -> tuple[FixedDual, LowRank]:
+        """Return the point alone, which determines the rest: there is no penalty."""
+        return FixedDual(Zero(), None), self.point
 
     def at(self, norm: float) -> float:
         """Lower bound on min f, given an upper bound on the norm of Y."""

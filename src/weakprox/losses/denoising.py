@@ -202,6 +202,7 @@ class Denoising:
             pending=lambda: self.pending,
             stream=None if self.is_finite_sum else inputs.positioned(self._sampler),
             stated=self._stated,
+            labels=self.labels,
         )
 
     def _stated(self) -> StatedLoss:

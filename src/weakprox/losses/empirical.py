@@ -62,12 +62,13 @@ class Empirical:
         """Capabilities of the loss that the mean of its samples also has."""
         one = self._offers
         if one.merged is None:
-            return LossCapabilities(infimum=one.infimum)
+            return LossCapabilities(infimum=one.infimum, own=one.own)
         centre, into = one.centre, one.grad_into
         return LossCapabilities(
             centre=centre and (lambda batch: centre(batch[0][0])),
             grad_into=into and (lambda X, batch, out: into(X, batch[0][0], out)),
             infimum=one.infimum,
+            own=one.own,
         )
 
     @property

@@ -76,6 +76,7 @@ class Entrywise:
             data=self.data,
             cells=self.cells,
             stated=self._stated,
+            labels=self.labels,
         )
 
     def _stated(self) -> StatedLoss:

@@ -151,7 +151,7 @@ class Sum(Combinable):
         for part in self.parts:
             if isinstance(part, type) or not hasattr(part, "smoothability"):
                 raise InputError("penalty", f"a sum with {part!r}", "penalties only")
-            flat.extend(part.parts if isinstance(part, Sum) else (part,))
+            flat.extend(protocols.penalty_capabilities(part).parts or (part,))
         if not flat:
             raise InputError("penalty", "an empty sum", "at least one penalty")
         object.__setattr__(self, "parts", tuple(flat))

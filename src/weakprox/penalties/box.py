@@ -14,7 +14,13 @@ from weakprox.linalg import arrays
 from weakprox.linalg.arrays import Array, like, namespace, scaled, total, wide
 from weakprox.passes import SeparableForm
 from weakprox.penalties.base import Combinable, check_broadcast, digest, entrywise
-from weakprox.protocols import Geometry, PenaltyCapabilities, Smoothability, Stated
+from weakprox.protocols import (
+    Constraint,
+    Geometry,
+    PenaltyCapabilities,
+    Smoothability,
+    Stated,
+)
 
 
 @dataclass(frozen=True)
@@ -75,51 +81,42 @@ class Box(Combinable):
 
     def __repr__(self) -> str:
         ends = [f"{end.item():g}" if end.size == 1 else "..." for end in (self.low, self.high)]
-        told = "" if self.constrains else f", slope={self.slope!r}"
+        told = "" if self._constrains else f", slope={self.slope!r}"
         told += f", {self._digest}" if "..." in ends else ""
         return f"Box({', '.join(ends)}{told})"
 
     @property
-    def constrains(self) -> bool:
+    def _constrains(self) -> bool:
         """Whether the bounds are a constraint, without a slope yet."""
         return self.slope == math.inf
 
     @property
-    def largest(self) -> float:
-        """The size of the largest finite bound, 0 if there is none."""
-        ends = [np.abs(end[np.isfinite(end)]) for end in (self.low, self.high)]
-        return max(float(end.max(initial=0.0)) for end in ends)
-
-    def nearest_to_zero(self, shape: tuple[int, int]) -> Any:
-        """The point within the bounds that is nearest to zero."""
-        return np.clip(np.zeros(shape), self.low, self.high)
-
-    def farthest(self, C: Any) -> float:
-        """The largest distance of an entry of C from a finite bound."""
-        ends = [np.where(np.isinf(end), C, end) for end in (self.low, self.high)]
-        return max(float(np.abs(C - end).max()) for end in ends)
-
-    @property
     def capabilities(self) -> PenaltyCapabilities:
         """A separable form if each bound is one number, with 0 as a lower bound."""
-        ends = {"low": self.low, "high": self.high}
+        ends, constraint = {"low": self.low, "high": self.high}, None
+        if self._constrains:
+            constraint = Constraint(self._with_slope, bounds=(self.low, self.high))
         return PenaltyCapabilities(
             form=self._form,
             infimum=0.0,
             in_unit=self.in_unit,
             in_float64=lambda: self,
+            constraint=constraint,
             stated=Stated("range", {"slope": self.slope}, lambda: ends),
         )
 
     @property
     def _form(self) -> SeparableForm | None:
         """The slopes and finite bounds; a side without a bound has the slope 0."""
-        if self.constrains or self.low.size > 1 or self.high.size > 1:
+        if self._constrains or self.low.size > 1 or self.high.size > 1:
             return None
         low, high = self.low.item(), self.high.item()
         above, below = (self.slope if math.isfinite(end) else 0.0 for end in (high, low))
         ends = [end for end in (low, high) if math.isfinite(end)] or [0.0]
         return SeparableForm(above, below, low=ends[0], high=ends[-1])
+
+    def _with_slope(self, slope: float) -> Box:
+        return replace(self, slope=slope)
 
     def in_unit(self, unit: float) -> Box:
         """R/unit^2 of X/unit."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -12,10 +11,14 @@ from weakprox.errors import InputError
 from weakprox.linalg import arrays
 from weakprox.linalg.arrays import to_numpy
 from weakprox.linalg.simplex import ValueForm
-from weakprox.penalties.base import Sum
-from weakprox.penalties.box import Box
-from weakprox.penalties.separable import L1, Separable
-from weakprox.protocols import Loss, LossCapabilities, Penalty
+from weakprox.penalties.base import Sum, parts_of
+from weakprox.protocols import (
+    Loss,
+    LossCapabilities,
+    Penalty,
+    PenaltyCapabilities,
+    penalty_capabilities,
+)
 
 ROOM = 1.01  # above the bound on multipliers
 
@@ -29,54 +32,82 @@ def without_constraints(
     the penalty is finite where constraints hold up to rounding. The optimum with any slope is
     not above that with the constraints, so that lower bounds always hold for both.
     """
-    parts = penalty.parts if isinstance(penalty, Sum) else (penalty,)
-    fixes = any(isinstance(part, L1) and part.fixes for part in parts)
-    boxes = [part for part in parts if isinstance(part, Box) and part.constrains]
-    if not fixes and not boxes:
+    parts = parts_of(penalty)
+    limits = [penalty_capabilities(part).constraint for part in parts]
+    if not any(limits):
         return penalty
-    others = tuple(part for part in parts if not any(part is box for box in boxes))
-    argument = "weights" if fixes else "slope"
-    _check_known(argument, others, loss, declared, values)
+    boxes = [one.bounds for one in limits if one is not None and one.bounds is not None]
+    others = [
+        part for part, one in zip(parts, limits, strict=True) if one is None or not one.bounds
+    ]
+    fixes = len(boxes) < sum(one is not None for one in limits)
+    _check_known("weights" if fixes else "slope", others, loss, declared, values)
     assert values is not None
     steep = _steep(others, loss, declared, values) if fixes else math.inf
     found: list[Any] = []
-    for part in parts:
-        if isinstance(part, L1) and part.fixes:
-            found.append(part.with_slope(steep))
-        elif isinstance(part, Box) and part.constrains:
-            slope = _steep_sides(boxes, part, others, loss, declared, values)
-            found.append(replace(part, slope=slope))
-        else:
+    for part, one in zip(parts, limits, strict=True):
+        if one is None:
             found.append(part)
-    return replace(penalty, parts=tuple(found)) if isinstance(penalty, Sum) else found[0]
+        elif one.bounds is None:
+            found.append(one.with_slope(steep))
+        else:
+            sides = _steep_sides(boxes, one.bounds, part, others, loss, declared, values)
+            found.append(one.with_slope(sides))
+    return found[0] if len(found) == 1 else Sum(tuple(found))
+
+
+def _slope(declared: PenaltyCapabilities) -> float | None:
+    """Return the largest slope of an entry, finite ones if some are not; None if unknown.
+
+    It is known for penalties that are least at zero.
+    """
+    form, constraint = declared.form, declared.constraint
+    if constraint is not None:
+        return constraint.steepest if constraint.fixed is not None else None
+    if form is None or not form.low <= 0.0 <= form.high:
+        return None
+    weights = sum(factor * arrays.largest(one) for factor, one in form.weights)
+    return max(form.above, form.below) + form.rows + form.columns + weights
+
+
+def _slopes(parts: list[Any]) -> float:
+    return sum(_slope(penalty_capabilities(part)) or 0.0 for part in parts)
+
+
+def _fixed(parts: list[Any], shape: tuple[int, int]) -> Any:
+    """Return which entries of a matrix of this shape are fixed at zero."""
+    limits = [penalty_capabilities(part).constraint for part in parts]
+    masks = [one.fixed(shape) for one in limits if one is not None and one.fixed is not None]
+    return np.logical_or.reduce([np.zeros(shape, bool), *masks])
 
 
 def _check_known(
     argument: str,
-    parts: tuple[Any, ...],
+    parts: list[Any],
     loss: Loss,
     declared: LossCapabilities,
     values: ValueForm | None,
 ) -> None:
     """Raise unless bounds on the slopes of all other terms are known."""
-    unknown = [type(part).__name__ for part in parts if not isinstance(part, Separable)]
+    known = all(_slope(penalty_capabilities(part)) is not None for part in parts)
     bounded = declared.smoothness_at is None  # the smoothness is a bound on curvature
     inside = loss.is_finite_sum and declared.gathered is None
-    if values is None or unknown or not inside or not bounded:
+    if values is None or not known or not inside or not bounded:
         given = "inf, with terms whose slopes have no known bound"
         wanted = "a sum of separable penalties, a nuclear norm or ball and data in memory"
         raise InputError(argument, given, f"{wanted}; or finite {argument}")
 
 
 def _steep_sides(
-    boxes: list[Box],
-    box: Box,
-    others: tuple[Any, ...],
+    boxes: list[tuple[Any, Any]],
+    bounds: tuple[Any, Any],
+    part: Penalty,
+    others: list[Any],
     loss: Loss,
     declared: LossCapabilities,
     values: ValueForm,
 ) -> float:
-    r"""A slope above the multipliers of bounds on entries.
+    r"""A slope above the multipliers of bounds on entries, which are those of this part.
 
     As in `_steep`, the multiplier of an entry is at most the sum of the slopes there of G, h
     and the other parts of R. The bound on the multiplier of a ball needs
@@ -85,18 +116,19 @@ def _steep_sides(
     within the bounds, the one nearest to zero: f is not larger at a solution.
     """
     shape = loss.shape
-    points = [each.nearest_to_zero(shape) for each in boxes]
+    points = [np.clip(np.zeros(shape), *each) for each in boxes]
     P = points[0]
     ball = math.isfinite(values.tau)
-    fixes = any(part.fixes for part in others)
-    unknown = values.symmetric or (P.any() and (ball or fixes))
+    unknown = values.symmetric or (P.any() and (ball or _fixed(others, shape).any()))
     if unknown or any((other != P).any() for other in points):
-        given = f"none, with {box!r} and terms whose multipliers have no known bound"
+        given = f"none, with {part!r} and terms whose multipliers have no known bound"
         wanted = "a finite slope, a nuclear norm, or a ball and bounds with low <= 0 <= high"
         raise InputError("slope", given, wanted)
     point = arrays.like(P, loss.reference)
     batch = loss.everything()
-    own = sum(part.steepest + part.curvature * box.largest for part in others)
+    # the largest size of a finite bound, where a quadratic is steepest
+    largest = max(float(np.abs(end[np.isfinite(end)]).max(initial=0.0)) for end in bounds)
+    own = _slopes(others) + sum(part.curvature for part in others) * largest
     there = float(sum(part.value(point) for part in others)) + values.lam * float(
         np.abs(P).sum()  # at least the nuclear norm
     )
@@ -104,8 +136,10 @@ def _steep_sides(
     beta = loss.smoothness
     if declared.centre is not None:  # G is a squared distance to C = P - g/beta
         whole = math.sqrt(float((g**2).sum()) + 2.0 * beta * there)
-        at_bounds = beta * box.farthest(P - g / beta)
-        slope = min(whole, at_bounds)
+        C = P - g / beta
+        # the largest distance of an entry of C from a finite bound
+        far = max(float(np.abs(C - np.where(np.isinf(end), C, end)).max()) for end in bounds)
+        slope = min(whole, beta * far)
     else:
         away = _distance(loss, declared, values, P, float(np.linalg.norm(g)), there)
         slope = whole = float(np.linalg.norm(g)) + beta * away
@@ -142,7 +176,7 @@ def _distance(
 
 
 def _steep(
-    parts: tuple[Any, ...], loss: Loss, declared: LossCapabilities, values: ValueForm
+    parts: list[Any], loss: Loss, declared: LossCapabilities, values: ValueForm
 ) -> float:
     r"""A slope above the multipliers of all entries that are fixed at zero.
 
@@ -154,15 +188,13 @@ def _steep(
     on the diagonal. A power of two, since a proof must find the same slope on any machine.
     """
     shape = loss.shape
-    if values.symmetric and any(
-        part.fixed(shape).diagonal().any() for part in parts if part.fixes
-    ):
+    fixed = _fixed(parts, shape)
+    if values.symmetric and fixed.diagonal().any():
         wanted = "finite weights on the diagonal of a positive semidefinite matrix"
         raise InputError("weights", "inf on the diagonal", wanted)
     zero = arrays.zeros(shape, loss.reference)
     g = np.abs(np.asarray(to_numpy(loss.grad(zero, loss.everything())), dtype=float))
-    fixed = np.logical_or.reduce([part.fixed(shape) for part in parts])
-    own = sum(part.steepest for part in parts)
+    own = _slopes(parts)
     length = float(np.linalg.norm(np.where(fixed, 0.0, g)))
     if declared.centre is not None:  # G is a squared distance: fixed entries do not move
         there, whole, radius = (

@@ -15,7 +15,13 @@ from weakprox.linalg import arrays
 from weakprox.linalg.arrays import Array, like, namespace, scaled, sqnorm, total, wide
 from weakprox.passes import SeparableForm
 from weakprox.penalties.base import Combinable, check_broadcast, digest, read_only
-from weakprox.protocols import Geometry, PenaltyCapabilities, Smoothability, Stated
+from weakprox.protocols import (
+    Constraint,
+    Geometry,
+    PenaltyCapabilities,
+    Smoothability,
+    Stated,
+)
 
 
 class Separable(Combinable):
@@ -53,20 +59,6 @@ class Separable(Combinable):
     @property
     def _theta(self) -> float:
         return max(self._slopes.values(), default=0.0)
-
-    @property
-    def fixes(self) -> bool:
-        """Whether entries are fixed at zero."""
-        return False
-
-    @property
-    def steepest(self) -> float:
-        """The largest finite slope of an entry."""
-        return self._theta
-
-    def fixed(self, shape: tuple[int, int]) -> Any:
-        """Which entries of a matrix of this shape are fixed at zero."""
-        return np.zeros(shape, bool)
 
     def in_unit(self, unit: float) -> Any:
         """R/unit^2 of X/unit."""
@@ -176,31 +168,19 @@ class L1(Separable):
         """A separable form unless entries are fixed, with 0 as a lower bound."""
         if self.weights is None:
             return self._declared(SeparableForm(self.lam, self.lam))
-        weights = ((self.lam, self.weights),) if self.lam > 0.0 and not self.fixes else ()
+        weights = ((self.lam, self.weights),) if self.lam > 0.0 else ()
         found = self._declared(SeparableForm(weights=weights))
         stated = Stated("weighted", {"lam": self.lam}, lambda: {"weights": self.weights})
-        return replace(found, form=None if self.fixes else found.form, stated=stated)
+        if not self._infinite:
+            return replace(found, stated=stated)
+        steepest = self.lam * self._most
+        constraint = Constraint(self._with_slope, fixed=self._fixed, steepest=steepest)
+        return replace(found, form=None, stated=stated, constraint=constraint)
 
-    @property
-    def fixes(self) -> bool:
-        """Whether entries are fixed at zero."""
-        return self._infinite
+    def _fixed(self, shape: tuple[int, int]) -> Any:
+        return np.broadcast_to(np.isinf(self.weights), shape)
 
-    def fixed(self, shape: tuple[int, int]) -> Any:
-        """Which entries of a matrix of this shape are fixed at zero."""
-        self.check(shape)
-        infinite = False if self.weights is None else np.isinf(self.weights)
-        return np.broadcast_to(infinite, shape)
-
-    @property
-    def steepest(self) -> float:
-        """The largest finite slope."""
-        return self.lam * self._most
-
-    def with_slope(self, slope: float) -> L1:
-        """The penalty with this slope in place of infinite ones."""
-        if not self.fixes:
-            return self
+    def _with_slope(self, slope: float) -> L1:
         if self.lam == 0.0:  # nothing but the fixed entries
             return L1(slope, np.where(np.isinf(self.weights), 1.0, 0.0))
         return L1(self.lam, np.where(np.isinf(self.weights), slope / self.lam, self.weights))
@@ -210,13 +190,13 @@ class L1(Separable):
         """The slopes lam w; infinite weights are so for any lam."""
         w = np.ones((1, 1)) if self.weights is None else self.weights
         w = np.asarray(w, dtype=float)
-        if not self.fixes:
+        if not self._infinite:
             return self.lam * w
         return np.where(np.isinf(w), np.inf, self.lam * np.where(np.isinf(w), 0.0, w))
 
     @property
     def _theta(self) -> float:
-        return math.inf if self.fixes else self.steepest
+        return math.inf if self._infinite else self.lam * self._most
 
     def value(self, X: Array) -> float:
         """Weighted sum of absolute values; infinite if an entry fixed at zero is not zero."""

@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 
+from weakprox.certificates.evidence import Target
 from weakprox.certificates.split import FixedDual, SplitDual, reflected_dual
 from weakprox.distributed.blocked import Target as RemoteTarget
 from weakprox.linalg.arrays import to_numpy
@@ -27,7 +28,7 @@ from weakprox.penalties.base import Smoothed, parts_of
 from weakprox.proofs.pieces import blocks_of, compiled_passes, piece
 from weakprox.protocols import penalty_capabilities
 from weakprox.resources.memory import scratch
-from weakprox.run.state import Evidence, Target
+from weakprox.run.state import Evidence
 from weakprox.verifier import Box, Factors, Groups
 from weakprox.verifier.sums import blocks
 

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from weakprox import verifier as plain
+from weakprox.certificates.evidence import OnCells, OnEntries, Target
 from weakprox.errors import ProofError
 from weakprox.linalg.arrays import eps_of, to_numpy
 from weakprox.linalg.lowrank import LowRank
@@ -22,7 +23,7 @@ from weakprox.proofs.proof import Proof
 from weakprox.proofs.sparse import sparse_point
 from weakprox.result import Result, SparsePoint
 from weakprox.run.escalate import in_float64
-from weakprox.run.state import Evidence, Kept, OnCells, OnEntries, Target
+from weakprox.run.state import Evidence, Kept
 from weakprox.verifier.claims import Proved, prepared, proved, reach, worth
 from weakprox.verifier.spectrum import FULL
 from weakprox.verifier.sums import U

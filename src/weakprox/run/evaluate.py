@@ -13,9 +13,7 @@ import math
 from dataclasses import replace
 from typing import Any
 
-from weakprox.certificates.cells import CellsDual
-from weakprox.certificates.factored import FactoredDual
-from weakprox.certificates.observed import ObservedDual
+from weakprox.certificates.evidence import DualRecord, OwnBound
 from weakprox.certificates.sampled import (
     FINE,
     RAREST,
@@ -25,8 +23,7 @@ from weakprox.certificates.sampled import (
     even_sizes,
     groups_that_fit,
 )
-from weakprox.certificates.split import SplitDual, ValuesDual, lower_bound, split_bound
-from weakprox.certificates.thresholded import ThresholdedDual
+from weakprox.certificates.split import SplitDual, lower_bound, split_bound
 from weakprox.errors import SamplerError
 from weakprox.linalg.arrays import DOUBLE, Array, contiguous, eps_of, namespace, sqnorm, wide
 from weakprox.linalg.bounds import EXACT_BELOW
@@ -39,7 +36,7 @@ from weakprox.protocols import Candidate, DualPair, DualPoint, WeakProx
 from weakprox.result import Certificate, Look, Result, Status
 from weakprox.run.escalate import rounded, smooth_in_float64
 from weakprox.run.plan import held_bytes
-from weakprox.run.state import Evidence, Kept, OnCells, OnEntries, State, Tracker
+from weakprox.run.state import Evidence, Kept, State, Tracker
 from weakprox.solvers.base import SMALL, fits
 
 GROWTH = 1.1  # looks follow every step at first, later a growth of the steps by a tenth
@@ -50,12 +47,6 @@ EVALUATION, CERTIFICATE = 1 << 62, 1 << 63
 UNMOVED = (Status.CALLBACK, Status.INTERRUPTED, Status.SAMPLER_FAILED)  # kept despite a proof
 CONFIDENCE = 0.95  # confidence of certificates from evaluation samples
 SUMS = 16  # units of rounding in a value that was summed in float64
-OWN_BOUND = (
-    CellsDual,
-    FactoredDual,
-    ObservedDual,
-    ThresholdedDual,
-)  # dual points that compute their own bound
 SECOND = 4  # one in so many failed proofs is followed by one with a new decomposition
 ONE_PASS = 48  # rank up to which a pass that computes X entry by entry is faster
 ROUNDED = 4.0  # units of rounding of a value by which that of a rounded answer may be larger
@@ -191,7 +182,7 @@ def look(
         proves = True  # without an estimate, proofs follow a schedule of cost
         seen["next_proof"] = math.ceil(steps * PROOF_GROWTH) + 1
     value, low = candidate.value, math.nan
-    if value is None or (proves and not isinstance(candidate.dual, OWN_BOUND)):
+    if value is None or (proves and not isinstance(candidate.dual, OwnBound)):
         # for a proof, values are computed from scratch
         value = problem.smooth_value(candidate.X, state.batch) + candidate.h_bound
     if candidate.V is not None:
@@ -308,17 +299,11 @@ def prove(state: State, candidate: Candidate, *, ending: bool = False) -> State:
         return _bounded(state, state.tracker.best_value - candidate.gap, "exact")
     dual = candidate.dual or state.solver.dual(problem, state.memory)
     rng = state.tools.rng(CERTIFICATE)
-    if isinstance(dual, ObservedDual):
-        lower, q, norm = dual.proved(rng)
-        kept = Evidence(problem, OnEntries(q, norm), None, lower, moving=False)
-        return _bounded(state, lower, dual.rests_on, kept)
-    if isinstance(dual, CellsDual):
-        lower, length, norm, rests_on = dual.proved(rng)
-        kept = Evidence(problem, OnCells(length, norm), dual.at, lower, moving=False)
-        return _bounded(state, lower, rests_on, kept)
-    if isinstance(dual, (FactoredDual, ThresholdedDual)):
-        found = dual.bound(rng)
-        return _bounded(state, *found, Evidence(problem, dual, None, found[0]))
+    if isinstance(dual, OwnBound):
+        own = dual.proof(rng)
+        moving = own.dual is dual  # otherwise it holds none of the solver's arrays
+        kept = Evidence(problem, own.dual, own.at, own.lower, moving)
+        return _bounded(state, own.lower, own.rests_on, kept)
     if isinstance(dual, SplitDual) and problem.strong_convexity(needed=False) > 0.0:
         used: list[WeakProx] = []
         same = candidate.value is not None and dual.prox.V is candidate.V  # X is V
@@ -356,13 +341,6 @@ def prove(state: State, candidate: Candidate, *, ending: bool = False) -> State:
     return _bounded(state, bound, rests_on, Evidence(problem, dual, X, bound))
 
 
-def _continuable(dual: DualPoint | None) -> DualPoint | None:
-    """Return the dual points from which another run can start."""
-    if isinstance(dual, ValuesDual):
-        return dual.split
-    return None if isinstance(dual, (CellsDual, ObservedDual)) else dual
-
-
 def finish(state: State, status: Status) -> Result:
     """Return the best answer, with every number recomputed; the checkpoint is left out."""
     fixed, problem, solver = state.fixed, state.problem, state.solver
@@ -373,11 +351,12 @@ def finish(state: State, status: Status) -> Result:
     if doubled:
         answer = rounded(answer, fixed.reference, problem.spectral)
     dual = None if state.latest is None else state.latest.dual
-    known = None
-    if isinstance(dual, FactoredDual):
-        large = math.prod(problem.shape) >= COMPILED_FROM
-        known = dual.smooth_at(answer) if large else None
-        dual = None  # its array may have changed since
+    known = warm = None
+    if isinstance(dual, DualRecord):
+        warm = None if doubled else dual.warm  # other runs are in the dtype of the data
+        known = dual.smooth_at(answer) if math.prod(problem.shape) >= COMPILED_FROM else None
+        if not dual.cheap:
+            dual = None  # its array may have changed since
     state = replace(state, latest=None)  # frees its iterate: room for the proof
     aim = settings.eps, settings.tol
     if fixed.sampled:
@@ -439,8 +418,7 @@ def finish(state: State, status: Status) -> Result:
         checkpoint=None,
         iterate_value=unit**2 * iterate_value,
         reason=_reason(state, doubled=_doubled(state)),
-        # other runs are in the dtype of the data; a dual point on entries holds the data
-        dual=_continuable(None if doubled else dual),
+        dual=warm,
         unit=unit,
         evidence=None if state.evidence is None else _kept(state.evidence),
     )

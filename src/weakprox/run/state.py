@@ -14,14 +14,10 @@ from typing import Any, Literal
 
 import numpy as np
 
-from weakprox.certificates.factored import FactoredDual
-from weakprox.certificates.split import FixedDual, SplitDual
-from weakprox.certificates.thresholded import ThresholdedDual
+from weakprox.certificates.evidence import DualRecord, copied
 from weakprox.linalg.arrays import Arena, Array, gaussian, to_numpy, zeros
 from weakprox.linalg.lowrank import LowRank, dense
-from weakprox.linalg.tiled import Tiled
 from weakprox.metering import Budget, Meter
-from weakprox.passes import Step
 from weakprox.problem import Problem
 from weakprox.protocols import Candidate, DualPoint
 from weakprox.result import Look, Trace
@@ -82,39 +78,13 @@ class Settings:
 
 
 @dataclass(frozen=True)
-class Target:
-    """The target z of a step in factors, its constants, and the point X0 next to z."""
-
-    z: Array
-    step: Step
-    at: LowRank
-    C: Array = None  # the data, read from the problem when a proof is made
-
-
-@dataclass(frozen=True, eq=False)
-class OnEntries:
-    """A dual point on the observed entries, and an upper bound on the norm of its matrix."""
-
-    q: Array
-    norm: float
-
-
-@dataclass(frozen=True)
-class OnCells:
-    """A multiple of the dual point of all cells at a point, and its norm's upper bound."""
-
-    length: float
-    norm: float
-
-
-@dataclass(frozen=True)
 class Kept:
     """Evidence as a result keeps it: without the problem, whose data it would hold.
 
     It is not pickled, since without the problem it proves nothing.
     """
 
-    dual: DualPoint | Target | OnEntries | OnCells
+    dual: DualPoint | DualRecord
     at: LowRank | Array | None
     lower: float
     single: bool  # whether the run was in float32
@@ -130,7 +100,7 @@ class Evidence:
 
     problem: Problem  # in the unit and precision of the run
     # the dual point, or data from which it is computed
-    dual: DualPoint | Target | OnEntries | OnCells
+    dual: DualPoint | DualRecord
     at: LowRank | Array | None  # where G is linearised; None if the dual point has it
     lower: float  # the lower bound found with it
     moving: bool = True  # whether the solver may overwrite one of its arrays in its next step
@@ -140,44 +110,27 @@ class Evidence:
         return self.nbytes <= KEPT_BYTES if proof is None else proof
 
     @property
-    def cheap(self) -> bool:
-        """True if a copy costs little compared with the decomposition of the bound."""
-        return not isinstance(self.dual, FactoredDual)
-
-    @property
     def nbytes(self) -> int:
         """Bytes of the large arrays in it."""
-        dual, at = self.dual, self.at
-        held: list[Any] = [None if isinstance(at, LowRank) else at]
-        if isinstance(dual, FactoredDual):
-            held.append(dual.engine.z)
-        elif isinstance(dual, SplitDual):
-            held += [dual.A, dual.y]
-        elif isinstance(dual, FixedDual):
-            held.append(dual.y)
-        elif isinstance(dual, OnEntries):
-            held.append(dual.q)
-        return sum(_bytes(array) for array in held)
+        held = () if isinstance(self.at, LowRank) else (self.at,)
+        return sum(_bytes(array) for array in (*held, *self._record.large))
+
+    @property
+    def cheap(self) -> bool:
+        """True if a copy costs little compared with the decomposition of the bound."""
+        return self._record.cheap
+
+    @property
+    def _record(self) -> DualRecord:
+        return self.dual if isinstance(self.dual, DualRecord) else DualRecord()
 
     def detached(self, *, copy: bool) -> Evidence:
-        """Return the evidence in arrays that nothing overwrites.
-
-        With `copy` all large arrays are copied, otherwise only those of an engine, which
-        later runs reuse.
-        """
-        dual, at = self.dual, self.at
-        if isinstance(dual, ThresholdedDual):  # the point determines it: there is no penalty
-            fixed = FixedDual(self.problem.penalty, None)
-            return replace(self, dual=fixed, at=dual.point, moving=False)
-        if isinstance(dual, FactoredDual):
-            engine, exact = dual.engine, dual.engine.own(dual.exact)
-            z = engine.z if isinstance(engine.C, Tiled) else engine.kept()
-            if copy and z is engine.z:
-                z = _copied(z)
-            at = LowRank(exact.U, dual.values, exact.V.T)
-            return replace(self, dual=Target(z, dual.k, at), at=at, moving=False)
+        """Return the evidence in arrays that nothing overwrites."""
+        found, at = self._record.detached(copy=copy), self.at
+        if found is not None:
+            return replace(self, dual=found[0], at=found[1], moving=False)
         whole = at is not None and not isinstance(at, LowRank)
-        return replace(self, at=_copied(at) if copy and whole else at, moving=False)
+        return replace(self, at=copied(at) if copy and whole else at, moving=False)
 
 
 @dataclass(frozen=True)
@@ -322,10 +275,3 @@ def _bytes(array: Any) -> int:
     if not hasattr(array, "shape") or not hasattr(array, "dtype"):
         return 0
     return math.prod(map(int, array.shape)) * int(array.dtype.itemsize)
-
-
-def _copied(array: Any) -> Any:
-    """Return a copy in an array of the same kind."""
-    if hasattr(array, "moves"):  # blocks on workers, recomputed from their moves
-        return type(array)(array.source, list(array.moves))
-    return array.clone() if hasattr(array, "clone") else array.copy()

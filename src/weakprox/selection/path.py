@@ -12,7 +12,6 @@ import numpy as np
 
 from weakprox._minimize import minimize
 from weakprox.arguments import integer, positive, seed_number
-from weakprox.certificates.split import SplitDual
 from weakprox.display import card, counted
 from weakprox.errors import InputError, ShapeError
 from weakprox.hints import is_matrix, shown_kind
@@ -376,7 +375,7 @@ class Chain:
         answer, warmth = result.low_rank, None
         # a problem whose ball has no effect is nearly solved: neighbours need no warm start
         loose = inside(answer, problem.spectral, self.tau)
-        if isinstance(result.dual, SplitDual) and not loose:
+        if result.dual is not None and not loose:
             warmth = Warmth.of(problem, result.dual)
         return Solved(answer, result.value, result.gap, result.counts.svds, warmth)
 
@@ -440,7 +439,7 @@ def rough(
 
 def warm(problem: Problem, result: Result | None) -> Warmth | None:
     """The warm start that the result of a neighbouring problem with this loss gives."""
-    if result is None or not isinstance(result.dual, SplitDual):
+    if result is None or result.dual is None:
         return None
     return Warmth.of(problem, result.dual).scaled(problem.penalty)
 

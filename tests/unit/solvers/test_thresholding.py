@@ -85,7 +85,7 @@ def test_a_triplet_that_is_missing_costs_the_proof():
     def bound(kept):
         p = form.prox(s[kept], 1.0)
         dual = ThresholdedDual.of(SparseTiles(C), U[:, kept], s[kept], Vt[kept].T, p, form)
-        return replace(dual, aim=1e-6 * value).bound(np.random.default_rng(0))[0]
+        return replace(dual, aim=1e-6 * value).proof(np.random.default_rng(0)).lower
 
     assert bound(np.arange(20)) == pytest.approx(value, rel=1e-6)
     assert bound(np.arange(1, 20)) < (1 - 1e-3) * value
@@ -218,7 +218,7 @@ def test_a_matrix_inside_the_ball_is_not_bounded_above_zero():
     C = SparseTiles(csr_array(np.diag(values)))
     dual = ThresholdedDual.of(C, one, values, one, values, form)
     assert dual.square == 0.0
-    assert -1e-12 < dual.bound(np.random.default_rng(0))[0] < 0.0
+    assert -1e-12 < dual.proof(np.random.default_rng(0)).lower < 0.0
 
 
 def test_rounding_of_the_largest_value_is_allowed_for():
