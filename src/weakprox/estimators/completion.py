@@ -21,7 +21,7 @@ from weakprox.linalg import decompositions
 from weakprox.linalg.lowrank import LowRank
 from weakprox.losses import Completion, EntryLoss, Huber
 from weakprox.losses.completion import INTERCEPTS
-from weakprox.losses.entry_losses import Logistic, Poisson, Squared, entry_loss
+from weakprox.losses.entry_losses import Logistic, Poisson, entry_loss, threshold_of
 from weakprox.problem import Problem
 from weakprox.selection._observed_path import (
     EXACT,
@@ -335,7 +335,7 @@ class MatrixCompletion(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Certif
 
     def _bounds(self, loss: Completion) -> tuple[float, float] | None:
         """The range of predictions, if there is one."""
-        if not self.clip or not isinstance(self.loss_, (Squared, Huber)):
+        if not self.clip or threshold_of(self.loss_) is None:
             return None
         values = loss.observed().values
         return float(values.min()), float(values.max())

@@ -12,8 +12,8 @@ import scipy.sparse
 
 from weakprox.display import counted
 from weakprox.estimators._entries import read_observations
-from weakprox.losses import Completion, Huber
-from weakprox.losses.entry_losses import Squared
+from weakprox.losses import Completion
+from weakprox.losses.entry_losses import is_squared, threshold_of
 from weakprox.problem import Problem
 from weakprox.report import run
 from weakprox.report.page import Page
@@ -61,7 +61,7 @@ def write_completion_report(
     )
     problem = Problem(loss, None, NuclearNorm(model.lam_))
     result, (m, d) = model.result_, shape
-    additive = isinstance(model.loss_, (Squared, Huber))
+    additive = threshold_of(model.loss_) is not None
     left = values - model.intercept_
     left = left - model.row_intercepts_[rows] - model.column_intercepts_[columns]
     data = _means(rows, columns, left, shape) if additive else None
@@ -112,7 +112,7 @@ def _held_out(model: MatrixCompletion) -> str | None:
     if not model.cv_results_:
         return None
     least = -float(np.nanmax(model.cv_results_["mean_test_score"]))
-    if isinstance(model.loss_, Squared):
+    if is_squared(model.loss_):
         return f"{math.sqrt(least):.4g} (root mean square)"
     return f"{least:.4g} (mean loss)"
 

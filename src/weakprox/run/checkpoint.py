@@ -292,7 +292,7 @@ def _unfit(state: Checkpoint, problem: Problem) -> list[str]:
         return ["memory"]
     memory = state.memory
     parts = {"first": state.first, "best point": state.tracker.best}
-    parts |= {name: getattr(memory, name, None) for name in ("X", "V", "z")}
+    parts |= {name: getattr(memory, name) for name in going.matrices}
     return [name for name, part in parts.items() if not _like_X(part, problem)]
 
 

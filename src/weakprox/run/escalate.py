@@ -12,7 +12,6 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from weakprox.certificates.split import SplitDual
 from weakprox.errors import ConvexityError, InputError
 from weakprox.linalg.arrays import DOUBLE, Array, namespace, to_numpy, wide
 from weakprox.linalg.lowrank import LowRank
@@ -192,11 +191,7 @@ def in_double(state: State, *, resumed: bool = False) -> State | None:
             value = found.value(best, state.batch)
             tracker = replace(tracker, best=best, best_value=value)
         return replace(state, tracker=tracker)
-    if isinstance(getattr(state.memory, "dual", None), SplitDual):
-        # a dual point from a file has the penalty of the problem given
-        dual = replace(state.memory.dual, penalty=found.penalty)
-        state = replace(state, memory=replace(state.memory, dual=dual))
-    return state
+    return replace(state, memory=state.solver.in_float64(state.memory, found))
 
 
 def share_of(tol: float) -> float:

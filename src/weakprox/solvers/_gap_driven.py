@@ -87,6 +87,8 @@ class InFactors:
     """Base of the state of methods whose point is a matrix in factors."""
 
     V: LowRank
+    cut: bool = False
+    dual: SplitDual | FixedDual | None = None  # the point determines it
 
     @property
     def X(self) -> LowRank:
@@ -104,6 +106,7 @@ class GapDriven(Method):
 
     answer: ClassVar[Literal["low_rank"]] = "low_rank"
     relative: ClassVar[bool] = True  # supports an accuracy relative to f
+    matrices: ClassVar[tuple[str, ...]] = ("X", "V")
     patience: ClassVar[int] = PATIENCE
     # the problems to which it `applies`, in words; "" if the method checks them itself
     suits: ClassVar[str] = ""
@@ -138,6 +141,15 @@ class GapDriven(Method):
     def dual(self, problem: Problem, memory: Any) -> DualPoint:
         """The dual points of the best bound."""
         return memory.dual or FixedDual(problem.penalty, memory.y)
+
+    def is_cut(self, memory: Any) -> bool:
+        return bool(memory.cut)
+
+    def in_float64(self, memory: Any, problem: Problem) -> Any:
+        if memory.dual is None:
+            return memory
+        # in a file, a dual point has the penalty of the problem given
+        return replace(memory, dual=replace(memory.dual, penalty=problem.penalty))
 
     def stretch(
         self, memory: State, tools: Tools, iteration: Callable[[State, int], State]

@@ -272,6 +272,7 @@ class Method:
     coarse: ClassVar[float] = 0.0  # accuracy below which float32 arrays prove nothing
     warm_starts: ClassVar[bool] = False  # `warm` continues from the dual point of a neighbour
     stores: ClassVar[tuple[type, ...]] = ()  # classes that a memory consists of, for files
+    matrices: ClassVar[tuple[str, ...]] = ("X",)  # members of a memory that are like X
 
     @property
     def answer(self) -> Literal["low_rank", "iterate"]:
@@ -342,11 +343,15 @@ class Method:
 
     def is_cut(self, memory: Any) -> bool:
         """Return True if a cap on the rank left out more than the accuracy allows."""
-        return bool(getattr(memory, "cut", False))
+        return False
 
     def predicted_svds(self, memory: Any) -> int:
         """Return the number of decompositions planned; 0 if there is no plan."""
-        return int(getattr(memory.parameters, "predicted_svds", 0))
+        return 0
+
+    def in_float64(self, memory: Any, problem: Problem) -> Any:
+        """Return a memory from a file for the problem in float64, which it was written for."""
+        return memory
 
 
 def as_method(solver: Any) -> Method:

@@ -222,6 +222,13 @@ def test_solvers_of_ones_own_name_their_classes(file):
     parts, pieces = in_pieces(lambda: (denoising(), Gradient(), {"tol": 1e-9}), file)
     assert pieces > 1
     same(parts, whole)
+    how = {"tol": 1e-9, "checkpoint": file.with_name("a")}
+    wp.minimize(denoising(), Gradient(), max_svds=5, **how)
+    Gradient.matrices = ("X", "V", "epoch")  # the last one is none
+    with pytest.raises(wp.InputError, match="epoch of another kind"):
+        wp.minimize(denoising(), Gradient(), resume=True, **how)
+    Gradient.matrices = ("X", "V")
+    same(wp.minimize(denoising(), Gradient(), resume=True, **how), whole)
     Gradient.stores = ()
     with pytest.raises(wp.InputError, match="stores"):
         wp.minimize(denoising(), Gradient(), tol=1e-9, checkpoint=file.with_name("b"))

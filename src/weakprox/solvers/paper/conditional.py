@@ -132,6 +132,9 @@ class Baseline(Method):
         """Return the iterate."""
         return Candidate(memory.X, None, memory.h, memory.epoch, 0)
 
+    def predicted_svds(self, memory: Any) -> int:
+        return int(memory.parameters.predicted_svds)
+
     def finished(self, memory: Any) -> bool:
         """Return True if the bound is at most eps."""
         return bool(self.promised(memory) <= memory.parameters.eps)
@@ -151,6 +154,11 @@ class Smoothing(Baseline):
         super().check(problem)
         self.check_mu(problem)
 
+    @property
+    def capped(self) -> bool:
+        """Whether vertices of a step are capped, so that the theorem does not apply."""
+        return False
+
     def _bound(self, memory: Any) -> float:
         """Return the theorem's bound on E f_mu - f_mu* at the iterate."""
         raise NotImplementedError
@@ -160,7 +168,7 @@ class Smoothing(Baseline):
 
     def promised(self, memory: Any) -> float:
         """Return the theorem's bound on E f - f*; infinite if vertices are capped."""
-        if getattr(self, "max_inner", None) is not None:
+        if self.capped:
             return math.inf
         return self._bound(memory) + float(memory.parameters.bias)
 

@@ -129,6 +129,10 @@ class SCGS(Smoothing):
     strongly_convex: bool = True
     max_inner: int | None = None
 
+    @property
+    def capped(self) -> bool:
+        return self.max_inner is not None
+
     def check(self, problem: Problem) -> None:
         super().check(problem)
         optional_numbers(sigma=self.sigma, C0=self.C0)
@@ -222,6 +226,10 @@ class STORC(VarianceReduced):
     case: Case | None = None
     lipschitz: float | None = None
     max_inner: int | None = None
+
+    @property
+    def capped(self) -> bool:
+        return self.max_inner is not None
 
     def check(self, problem: Problem) -> None:
         super().check(problem)

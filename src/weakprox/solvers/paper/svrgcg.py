@@ -77,6 +77,8 @@ class Settings(Method):
     epochs: int | None = None
     answer: Literal["low_rank", "iterate"] = "low_rank"
 
+    matrices: ClassVar[tuple[str, ...]] = ("X", "V")
+
     @property
     def _estimates_rank(self) -> bool:
         """Return True if the method chooses the rank."""
@@ -133,6 +135,9 @@ class Settings(Method):
         if any(setting is not None for setting in changed):
             return float("inf")
         return memory.parameters.bound(memory.parameters.S)
+
+    def predicted_svds(self, memory: Memory) -> int:
+        return memory.parameters.predicted_svds
 
     def oracle_excess(self, memory: Memory) -> float:
         """Return what the oracle's measured inexactness adds to the promise.
