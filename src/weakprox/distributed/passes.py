@@ -14,8 +14,10 @@ from weakprox.distributed import work
 from weakprox.distributed.engine import each, fetch, keep, shared, tree
 from weakprox.linalg import decompositions
 from weakprox.linalg.lowrank import LowRank, Projection
+from weakprox.linalg.lowrank import blend_into as blend_into
 from weakprox.passes.reference import Step, Sums
 
+COMPILED, IN_FLOAT64 = True, False  # as in `passes.interface`
 SPANNED = 1e-12  # distance at which vectors count as spanned by others
 
 

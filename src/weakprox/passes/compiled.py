@@ -20,6 +20,7 @@ from weakprox.linalg.threads import share
 from weakprox.passes import reference
 from weakprox.passes.reference import Step, Sums, cut, group_norms
 
+COMPILED, IN_FLOAT64 = True, False  # as in `interface`
 TILE_BYTES = 1 << 18  # bytes of each array in a tile: four of them fit in a cache
 CHAIN = 32  # longest chain of additions in sums that proofs rely on
 PIECES = 8  # partial sums of products with the transpose, for any number of threads

@@ -14,11 +14,12 @@ import torch
 from weakprox.linalg import arrays
 from weakprox.linalg.arrays import Array, row_blocks
 from weakprox.linalg.lowrank import LowRank, squared_norm
+from weakprox.linalg.lowrank import blend_into as blend_into
 from weakprox.passes import cuda_kernels, reference
 from weakprox.passes.reference import TERMS, Step, Sums, group_norms
 
 SAFE = 4  # units of rounding by which cuts are reduced, since their squares are inexact
-IN_FLOAT64 = True  # products are summed in float64
+COMPILED, IN_FLOAT64 = True, True  # as in `interface`
 NARROWEST = 16  # narrowest block that tensor cores support
 PROGRAMS = 8192  # number that keeps the device busy until the end
 STRETCH = 512  # least number of columns per program

@@ -50,7 +50,7 @@ _idle: list[DeviceEngine] = []  # the last one that records launches
 def applies(C: Array, width: int) -> bool:
     """Whether there are kernels for such data that do not wait for the host."""
     fits = width == FIRST and min(C.shape) >= 4 * FIRST and C.element_size() == 4
-    return bool(fits and hasattr(passes_for(C), "enqueue_advance"))
+    return bool(fits and passes_for(C).COMPILED)
 
 
 @contextmanager

@@ -44,7 +44,8 @@ class Queue:
         weights: Any = None,
         recorded: bool = False,
     ) -> None:
-        self.C, self.z, self.passes, self.groups = C, z, passes_for(z, C), groups
+        self.C, self.z, self.groups = C, z, groups
+        self.passes: Any = passes_for(z, C)  # those of `cuda`, which can be queued
         self.weights, self.recorded, self._done = weights, recorded, Counter[str]()
         self.width, self.square = width, width * width
         self.squares, self.pivot = 4 * self.square, 4 * self.square + 6

@@ -12,12 +12,11 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import cache, partial
-from types import ModuleType
 from typing import Any
 
 import numpy as np
 
-from weakprox.linalg import decompositions, lowrank
+from weakprox.linalg import decompositions
 from weakprox.linalg.arrays import (
     Array,
     eps_of,
@@ -35,6 +34,7 @@ from weakprox.linalg.lowrank import LowRank, Projection
 from weakprox.linalg.operators import Products
 from weakprox.linalg.tiled import Tiled
 from weakprox.passes import compiling, reference
+from weakprox.passes.interface import Passes
 from weakprox.passes.reference import Step, Sums
 from weakprox.passes.ritz import (
     Ritz,
@@ -50,13 +50,13 @@ from weakprox.passes.ritz import (
 POWERS = 10  # limit for a randomised bound, which stops as soon as it is small enough
 
 
-def passes_for(z: Array, *others: Array) -> ModuleType:
-    """The fastest passes for such arrays, with `first`, `look` and `advance`.
+def passes_for(z: Array, *others: Array) -> Passes:
+    """The fastest passes for such arrays.
 
     Operators and arrays in files are read tile by tile by `reference`. Arrays stored
     elsewhere provide their own passes as an attribute `passes`.
     """
-    own: ModuleType | None = getattr(z, "passes", None)
+    own: Passes | None = getattr(z, "passes", None)
     if own is not None:
         return own
     for x in (z, *others):
@@ -78,8 +78,7 @@ def passes_for(z: Array, *others: Array) -> ModuleType:
 
 def blend_into(X: Array, V: LowRank, step: float, scratch: Array | None = None) -> None:
     """Overwrite X by (1 - step) X + step V; `scratch`, like X, may be overwritten too."""
-    blend = getattr(passes_for(X), "blend_into", lowrank.blend_into)
-    blend(X, V, step, scratch)
+    passes_for(X).blend_into(X, V, step, scratch)
 
 
 def _plain(x: Array) -> bool:
@@ -87,7 +86,7 @@ def _plain(x: Array) -> bool:
 
 
 @cache
-def _compiled() -> ModuleType:
+def _compiled() -> Passes:
     """The compiled passes if numba can be loaded and has a cache folder, else `reference`."""
     try:
         from weakprox.passes import compiled as cpu
@@ -96,11 +95,10 @@ def _compiled() -> ModuleType:
     return cpu
 
 
-def products_for(z: Array, passes: Any = None) -> Products:
+def products_for(z: Array, passes: Passes | None = None) -> Products:
     """Products of z with narrow blocks, by these passes or the fastest for it."""
     passes = passes or passes_for(z)
-    # kernels sum in float64 whatever the dtype
-    exact = getattr(passes, "IN_FLOAT64", False) or z.dtype.itemsize == 8
+    exact = passes.IN_FLOAT64 or z.dtype.itemsize == 8
     right, left = partial(passes.quick_times, z), partial(passes.quick_transpose_times, z)
     return Products((int(z.shape[0]), int(z.shape[1])), right, left, z, z, exact)
 

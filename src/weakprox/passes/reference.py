@@ -23,7 +23,6 @@ from weakprox.linalg.arrays import (
     like,
     multiply,
     namespace,
-    quick_times,
     rough_inner,
     row_blocks,
     scaled_into,
@@ -33,10 +32,13 @@ from weakprox.linalg.arrays import (
     total,
     wide,
 )
+from weakprox.linalg.arrays import quick_times as quick_times
 from weakprox.linalg.arrays import quick_transpose_times as quick_transpose_times
 from weakprox.linalg.lowrank import LowRank
+from weakprox.linalg.lowrank import blend_into as blend_into
 from weakprox.linalg.tiled import Tiled
 
+COMPILED, IN_FLOAT64 = False, False  # as in `interface`
 TERMS = 6  # fields of Sums that are sums over entries; the last follows from factors
 Vector = np.ndarray[Any, np.dtype[np.float64]]
 

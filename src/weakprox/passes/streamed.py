@@ -25,6 +25,7 @@ import torch
 from weakprox.errors import InputError
 from weakprox.linalg.arrays import Array, sqnorm, wide
 from weakprox.linalg.lowrank import LowRank
+from weakprox.linalg.lowrank import blend_into as blend_into
 from weakprox.passes.engine import passes_for
 from weakprox.passes.reference import Replayed, Step, Sums
 from weakprox.resources.memory import let_go, on_disk
@@ -39,7 +40,7 @@ REMEMBERED = 4  # products whose transposed products are kept
 # Relative distance at which columns count as spanned by others, and largest coefficients, which
 # magnify rounding errors.
 SPANNED, LONGEST = 1e-12, 1e4
-IN_FLOAT64 = True  # products are summed in float64
+COMPILED, IN_FLOAT64 = True, True  # as in `interface`
 
 
 class Rows:

@@ -29,7 +29,7 @@ from weakprox.linalg.arrays import DOUBLE, Array, contiguous, eps_of, namespace,
 from weakprox.linalg.bounds import EXACT_BELOW
 from weakprox.linalg.lowrank import LowRank, dense
 from weakprox.losses.empirical import Empirical
-from weakprox.passes import passes_for, reference
+from weakprox.passes import passes_for
 from weakprox.passes.compiling import COMPILED_FROM
 from weakprox.problem import Problem, distance_parts
 from weakprox.protocols import Candidate, DualPair, DualPoint, WeakProx
@@ -589,7 +589,7 @@ def _in_one_pass(problem: Problem, answer: LowRank) -> bool:
     """Return True if a compiled pass computes f faster from factors than from an array."""
     if problem.of_loss.centre is None or answer.rank > ONE_PASS:
         return False
-    return passes_for(problem.centre()) is not reference
+    return passes_for(problem.centre()).COMPILED
 
 
 def violation(problem: Problem, answer: LowRank) -> float:
