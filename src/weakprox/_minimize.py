@@ -200,7 +200,7 @@ def minimize(
     call = Call.of(
         problem,
         method,
-        None if checkpoint is None else getattr(start, "low_rank", start),
+        None if checkpoint is None else start.low_rank if isinstance(start, Result) else start,
         automatic=f"rank {rank}" if choice.automatic else "",
         eps=aim,
         tol=relative,

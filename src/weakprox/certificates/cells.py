@@ -39,11 +39,7 @@ class CellsDual(OwnBound):
     at: LowRank
 
     def proof(self, rng: np.random.Generator) -> Bound:
-        lower, length, norm, rests_on = self.proved(rng)
-        return Bound(lower, rests_on, OnCells(length, norm), self.at)
-
-    def proved(self, rng: np.random.Generator) -> tuple[float, float, float, str]:
-        """Return the bound, the multiple t of q that proves it, the norm of t q, and why."""
+        """Return the bound, proved by the best multiple of q."""
         norm, sums, rests_on = self._norm(rng)
         most = length_of(self.form, sums, norm)
         best = (-math.inf, 0.0)
@@ -54,7 +50,7 @@ class CellsDual(OwnBound):
             if math.isfinite(best[0]):
                 break
         lower, t = best
-        return lower, t, t * norm, rests_on
+        return Bound(lower, rests_on, OnCells(t, t * norm), self.at)
 
     def _dual_value(self, sums: Sums, t: float) -> tuple[float, float]:
         """D(t q) and a bound on its rounding error, from the sums if they suffice."""

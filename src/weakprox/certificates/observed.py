@@ -130,21 +130,17 @@ class ObservedDual(OwnBound):
         return kept["_estimate"]
 
     def proof(self, rng: np.random.Generator) -> Bound:
-        lower, q, norm = self.proved(rng)
-        return Bound(lower, self.rests_on, OnEntries(q, norm))
-
-    def proved(self, rng: np.random.Generator) -> tuple[float, Array, float]:
-        """Return a lower bound, the multiple of q that proves it, and the norm of its S.
+        """Return the bound, proved by the best multiple of q.
 
         If the norm of S was known, q is the caller's own, and is overwritten by its multiple.
         """
         norm = self.norm(rng)
         lower, length = self.best(norm)
         if self.known is None or not arrays.is_numpy(self.q):
-            return lower, length * self.q, length * norm
+            return Bound(lower, self.rests_on, OnEntries(length * self.q, length * norm))
         np.multiply(self.q, length, out=self.q)
         vars(self)["known"] = length * norm * (1.0 + 4 * arrays.DOUBLE)
-        return lower, self.q, length * norm
+        return Bound(lower, self.rests_on, OnEntries(self.q, length * norm))
 
     def norm(self, rng: np.random.Generator) -> float:
         """Upper bound on the largest singular value of S.

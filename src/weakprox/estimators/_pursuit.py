@@ -59,13 +59,15 @@ def limit_certificate(
     assert cells is not None
     assert form is not None
     at = LowRank(wide(L.U), wide(L.s), wide(L.Vt))
-    _, t, norm, rests_on = CellsDual(cells, form, at).proved(rng)
+    found = CellsDual(cells, form, at).proof(rng)
+    t, norm = found.dual.length, found.dual.norm
     absolute, along, size = _sums(cells, at)
     value = at.nuclear_norm + ratio * absolute
     # q is feasible up to rounding, which scaling corrects
     scale = t / weight / max(1.0, norm / weight)
     lower = scale * along - 64 * DOUBLE * scale * size
-    return Certificate(value, min(lower, value), rests_on, rounding=64 * DOUBLE * value)
+    allowed = 64 * DOUBLE * value
+    return Certificate(value, min(lower, value), found.rests_on, rounding=allowed)
 
 
 def _sums(cells: Cells, L: LowRank) -> tuple[float, float, float]:

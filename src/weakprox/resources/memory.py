@@ -17,6 +17,7 @@ from typing import Any, ParamSpec, TypeVar
 
 import numpy as np
 
+from weakprox.arguments import is_integer
 from weakprox.errors import InputError
 
 P = ParamSpec("P")
@@ -43,7 +44,7 @@ def as_bytes(argument: str, value: Any) -> int:
         if found is None:
             raise InputError(argument, repr(value), wanted)
         return int(float(found[1]) * UNITS[(found[2] or "").lower()])
-    if not isinstance(value, (int, np.integer)) or isinstance(value, bool) or value < 1:
+    if not is_integer(value) or value < 1:
         raise InputError(argument, repr(value), wanted)
     return int(value)
 

@@ -170,9 +170,9 @@ def test_norms_allow_for_the_error_of_the_eigenvalue_routine(monkeypatch):
     less = 1 - 0.9 * eigh_error(3) * DOUBLE
     monkeypatch.setattr(certificate, "eigvalsh", lambda G: less * np.linalg.eigvalsh(G))
     dual = CellsDual(Cells(A, Huber(9.0)), ValueForm(lam=50.0), wp.LowRank.zero(A.shape, A))
-    _, length, norm, _ = dual.proved(np.random.default_rng(0))
-    assert length == 1.0
-    assert norm >= np.linalg.norm(A, 2)
+    found = dual.proof(np.random.default_rng(0)).dual
+    assert found.length == 1.0
+    assert found.norm >= np.linalg.norm(A, 2)
 
 
 @pytest.mark.parametrize("seed", range(6))
@@ -182,11 +182,11 @@ def test_bounds_hold_where_entries_are_far_from_zero(seed):
     A = 1e8 + rng.standard_normal((4, 3))
     X = wp.LowRank(np.full((4, 1), 0.5), np.array([1e8 * 12**0.5]), np.full((1, 3), 3**-0.5))
     cells = Cells(A, Huber(2.0))
-    lower, length, _, _ = CellsDual(cells, ValueForm(lam=1e3), X).proved(rng)
+    found = CellsDual(cells, ValueForm(lam=1e3), X).proof(rng)
     q = [Fraction(x) for x in cells.dual(X).ravel()]
     exact = sum(x * Fraction(m) - x * x / 2 for x, m in zip(q, A.ravel(), strict=True))
-    assert length == 1.0
-    assert exact - Fraction(1e-4) < lower <= exact
+    assert found.dual.length == 1.0
+    assert exact - Fraction(1e-4) < found.lower <= exact
 
 
 class Outside(Logistic):
@@ -203,9 +203,9 @@ def test_dual_points_that_rounding_took_out_of_the_domain_are_shortened():
     at[0] = 50.0 * (1.0 - 2.0 * y[0])
     X = wp.LowRank(*np.linalg.svd(at, full_matrices=False))
     dual = CellsDual(Cells(y, Outside()), ValueForm(lam=10.0), X)
-    lower, length, _, _ = dual.proved(np.random.default_rng(0))
-    assert 0.0 < 1.0 - length < 1e-8
-    assert lower == pytest.approx(20 * np.log(2.0), abs=1e-6)
+    found = dual.proof(np.random.default_rng(0))
+    assert 0.0 < 1.0 - found.dual.length < 1e-8
+    assert found.lower == pytest.approx(20 * np.log(2.0), abs=1e-6)
 
 
 def test_sums_tell_the_dual_function():

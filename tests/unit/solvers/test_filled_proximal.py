@@ -1,6 +1,7 @@
 """FilledProximal: optima of another solver, proofs that hold, and runs that go on."""
 
 import sys
+from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
@@ -320,15 +321,15 @@ def test_steps_before_a_proof_are_forgotten(monkeypatch):
 
 def test_a_run_goes_on_after_a_proof_that_falls_short(monkeypatch):
     given, tried = problem((120, 60), share=0.55, lam=6.0), []
-    proved = ObservedDual.proved
+    proof = ObservedDual.proof
 
     def short(self, rng):
         tried.append(rng)
-        bound, q, norm = proved(self, rng)
-        return (-np.inf if len(tried) == 1 else bound), q, norm
+        found = proof(self, rng)
+        return replace(found, lower=-np.inf) if len(tried) == 1 else found
 
     plain = wp.minimize(given, tol=1e-6)
-    monkeypatch.setattr(ObservedDual, "proved", short)
+    monkeypatch.setattr(ObservedDual, "proof", short)
     result = wp.minimize(given, tol=1e-6)
     assert len(tried) > 1
     assert result.certified
@@ -456,10 +457,11 @@ def test_a_dual_point_is_scaled_in_place():
     fill, _ = steps.filled.after(X)
     point = steps.filled.dual(X, fill)
     dual = steps.dual(point, fill, point.sums()[2])
-    lower, q, norm = dual.proved(np.random.default_rng(0))
+    found = dual.proof(np.random.default_rng(0))
+    lower, q, norm = found.lower, found.dual.q, found.dual.norm
     assert q is dual.q
     assert np.linalg.norm(given.observed.full(q), 2) <= norm * (1 + 1e-12) <= 6.0 * (1 + 1e-12)
-    again, _, _ = dual.proved(np.random.default_rng(0))
+    again = dual.proof(np.random.default_rng(0)).lower
     assert again == pytest.approx(lower, rel=1e-9)
 
 
