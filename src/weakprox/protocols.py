@@ -7,9 +7,10 @@ defined elsewhere works as soon as it has the members named here.
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal, Protocol, TypeAlias, TypeVar, runtime_checkable
+from typing import Any, ClassVar, Literal, Protocol, TypeAlias, TypeVar, runtime_checkable
 
 import numpy as np
 
@@ -322,6 +323,52 @@ class DualPair(DualPoint, Protocol):
     def at(self) -> LowRank | Array | None: ...
 
 
+class DualRecord:
+    """Base of the dual points of the library; the defaults are right for those of a user."""
+
+    cheap: ClassVar[bool] = True  # a copy costs little beside the decomposition of the bound
+
+    @property
+    def large(self) -> tuple[Any, ...]:
+        """The large arrays in it."""
+        return ()
+
+    @property
+    def warm(self) -> Any:
+        """The `SplitDual` from which a neighbouring problem can start, if there is one."""
+        return None
+
+    def smooth_at(self, X: LowRank) -> tuple[float, float] | None:
+        """G + R at X and its rounding error, if the dual point was computed from this X."""
+        return None
+
+    def detached(self, *, copy: bool) -> tuple[DualRecord, LowRank] | None:
+        """Return a dual point for a proof and its point, in arrays that nothing overwrites.
+
+        None if the dual point itself is in such arrays. With `copy` all large arrays are
+        copied, otherwise only those of an engine, which later runs reuse.
+        """
+        return None
+
+
+@dataclass(frozen=True)
+class Bound:
+    """A lower bound on min f, what it rests on, and the dual point that proves it."""
+
+    lower: float
+    rests_on: str
+    dual: Any
+    at: LowRank | Array | None = None  # where G is linearised; None if the dual point has it
+
+
+class OwnBound(DualRecord, ABC):
+    """A dual point that computes its own bound, of its own problem."""
+
+    @abstractmethod
+    def proof(self, rng: np.random.Generator) -> Bound:
+        """Return the bound."""
+
+
 @dataclass(frozen=True)
 class WeakProx:
     """Result of the weak proximal oracle at A with weight w; psi(V) = |V-A|^2 + (2/w) h(V).
@@ -443,7 +490,8 @@ class Candidate:
     delta_estimate: float = 0.0
     scratch: Array | None = None  # an array like X that may be overwritten
     gap: float = float("inf")  # the method's own estimate; a small one starts a proof
-    dual: DualPoint | None = None  # dual point of that estimate; None for the solver's `dual`
+    # dual point of that estimate; None for the solver's `dual`
+    dual: DualPoint | OwnBound | None = None
     value: float | None = None  # f, if X is V and the method has computed it
     powers: int = 0  # accuracy of an inexact decomposition: a larger one allows another proof
 

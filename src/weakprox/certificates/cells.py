@@ -16,7 +16,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from weakprox.certificates.evidence import Bound, OnCells, OwnBound
+from weakprox.certificates.evidence import OnCells
 from weakprox.linalg.arrays import DOUBLE, to_numpy
 from weakprox.linalg.bounds import spectral_norm_bound
 from weakprox.linalg.decompositions import eigh_error, eigvalsh
@@ -24,6 +24,7 @@ from weakprox.linalg.lowrank import LowRank
 from weakprox.linalg.threads import all_threads
 from weakprox.losses.cells import Cells, Sums
 from weakprox.passes import ValueForm
+from weakprox.protocols import Bound, OwnBound
 
 GRAM = 2000  # length of the shorter side up to which a Gram matrix is cheaper than products
 # shares by which q is reduced if rounding took it out of the domain

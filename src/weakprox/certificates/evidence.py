@@ -1,62 +1,14 @@
-"""What a run and a proof ask of dual points, and what a proof keeps of them."""
+"""What proofs keep of dual points."""
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import Any, ClassVar
-
-import numpy as np
+from typing import Any
 
 from weakprox.linalg.arrays import Array
 from weakprox.linalg.lowrank import LowRank
 from weakprox.passes import Step
-
-
-class DualRecord:
-    """Base of the dual points of the library; the defaults are right for those of a user."""
-
-    cheap: ClassVar[bool] = True  # a copy costs little beside the decomposition of the bound
-
-    @property
-    def large(self) -> tuple[Any, ...]:
-        """The large arrays in it."""
-        return ()
-
-    @property
-    def warm(self) -> Any:
-        """The `SplitDual` from which a neighbouring problem can start, if there is one."""
-        return None
-
-    def smooth_at(self, X: LowRank) -> tuple[float, float] | None:
-        """G + R at X and its rounding error, if the dual point was computed from this X."""
-        return None
-
-    def detached(self, *, copy: bool) -> tuple[DualRecord, LowRank] | None:
-        """Return a dual point for a proof and its point, in arrays that nothing overwrites.
-
-        None if the dual point itself is in such arrays. With `copy` all large arrays are
-        copied, otherwise only those of an engine, which later runs reuse.
-        """
-        return None
-
-
-@dataclass(frozen=True)
-class Bound:
-    """A lower bound on min f, what it rests on, and the dual point that proves it."""
-
-    lower: float
-    rests_on: str
-    dual: Any
-    at: LowRank | Array | None = None  # where G is linearised; None if the dual point has it
-
-
-class OwnBound(DualRecord, ABC):
-    """A dual point that computes its own bound, of its own problem."""
-
-    @abstractmethod
-    def proof(self, rng: np.random.Generator) -> Bound:
-        """Return the bound."""
+from weakprox.protocols import DualRecord
 
 
 @dataclass(frozen=True)

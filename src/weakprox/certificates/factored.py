@@ -21,13 +21,14 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from weakprox.certificates.evidence import Bound, OwnBound, Target, copied
+from weakprox.certificates.evidence import Target, copied
 from weakprox.linalg.lowrank import LowRank
 from weakprox.linalg.simplex import ValueForm, rounded_on_host
 from weakprox.linalg.tiled import Tiled
 from weakprox.passes.engine import Engine
 from weakprox.passes.reference import Step, Sums
 from weakprox.passes.ritz import Ritz, Vector
+from weakprox.protocols import Bound, OwnBound
 
 DOUBLE = float(np.finfo(float).eps)
 # Relative distances from the least possible norm: those that a factorisation may prove, the

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from weakprox.certificates.evidence import Bound, OnEntries, OwnBound
+from weakprox.certificates.evidence import OnEntries
 from weakprox.linalg import arrays
 from weakprox.linalg.arrays import Array, gram, namespace
 from weakprox.linalg.bounds import chebyshev_bound, norm_bound
@@ -28,6 +28,7 @@ from weakprox.losses.filled import SHORT
 from weakprox.losses.observed import Effects, Observed
 from weakprox.passes import ValueForm
 from weakprox.passes.ritz import refined, spanned, whitened
+from weakprox.protocols import Bound, OwnBound
 
 CLOSE = 0.93  # triplets with values above this share of the largest are deflated
 BETWEEN = 0.975  # share of the largest value at which a bound on the rest is sharp enough

@@ -18,7 +18,6 @@ from typing import Any
 
 import numpy as np
 
-from weakprox.certificates.evidence import DualRecord
 from weakprox.linalg import arrays
 from weakprox.linalg.arrays import Array, eps_of, inner, norm, sqnorm
 from weakprox.linalg.bounds import EXACT_BELOW, THOROUGH, factored_bound
@@ -26,7 +25,7 @@ from weakprox.linalg.lowrank import LowRank, dense
 from weakprox.metering import tangent
 from weakprox.penalties.proximal import proximal_dual
 from weakprox.problem import Problem
-from weakprox.protocols import Dual, DualPoint, Penalty, Tolerance, WeakProx
+from weakprox.protocols import Dual, DualPoint, DualRecord, Penalty, Tolerance, WeakProx
 from weakprox.spectral.singular import values_lower
 
 FEW = 24  # triplets up to which a decomposition from its own basis is cheaper

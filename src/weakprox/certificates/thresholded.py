@@ -13,7 +13,6 @@ from typing import Any
 
 import numpy as np
 
-from weakprox.certificates.evidence import Bound, OwnBound
 from weakprox.certificates.split import FixedDual
 from weakprox.linalg import decompositions
 from weakprox.linalg.arrays import DOUBLE, inner
@@ -24,6 +23,7 @@ from weakprox.linalg.tiled import Factored, Tile
 from weakprox.passes import ValueForm
 from weakprox.passes.ritz import Vector
 from weakprox.penalties import Zero
+from weakprox.protocols import Bound, OwnBound
 
 # allowed error of inexact triplets and of the bound on the rest, as a share of the accuracy
 SHARE = 0.8

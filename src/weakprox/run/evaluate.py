@@ -13,7 +13,6 @@ import math
 from dataclasses import replace
 from typing import Any
 
-from weakprox.certificates.evidence import DualRecord, OwnBound
 from weakprox.certificates.sampled import (
     FINE,
     RAREST,
@@ -32,7 +31,7 @@ from weakprox.losses.empirical import Empirical
 from weakprox.passes import passes_for
 from weakprox.passes.compiling import COMPILED_FROM
 from weakprox.problem import Problem, distance_parts
-from weakprox.protocols import Candidate, DualPair, DualPoint, WeakProx
+from weakprox.protocols import Candidate, DualPair, DualPoint, DualRecord, OwnBound, WeakProx
 from weakprox.result import Certificate, Look, Result, Status
 from weakprox.run.escalate import rounded, smooth_in_float64
 from weakprox.run.plan import held_bytes
@@ -477,7 +476,11 @@ def _answer(state: State, own: Proof | None) -> tuple[State, LowRank, float]:
 
 
 def _sampled_certificate(
-    state: State, status: Status, answer: LowRank, dual: DualPoint | None, own: Proof | None
+    state: State,
+    status: Status,
+    answer: LowRank,
+    dual: DualPoint | OwnBound | None,
+    own: Proof | None,
 ) -> Certificate:
     """Return value and gap from samples that were not used to choose the answer.
 
@@ -494,10 +497,12 @@ def _sampled_certificate(
         value = kept.value(answer)
     proof = own
     if fresh and state.memory is not None:
+        dual = dual or state.solver.dual(problem, state.memory)
+        assert not isinstance(dual, OwnBound)  # which is of a finite sum
         other = evaluated(
             problem,
             answer,
-            dual or state.solver.dual(problem, state.memory),
+            dual,
             fresh,
             CONFIDENCE if own is None else own.confidence,
             state.tools.rng(CERTIFICATE),

@@ -14,12 +14,12 @@ from typing import Any, Literal
 
 import numpy as np
 
-from weakprox.certificates.evidence import DualRecord, copied
+from weakprox.certificates.evidence import copied
 from weakprox.linalg.arrays import Arena, Array, gaussian, to_numpy, zeros
 from weakprox.linalg.lowrank import LowRank, dense
 from weakprox.metering import Budget, Meter
 from weakprox.problem import Problem
-from weakprox.protocols import Candidate, DualPoint
+from weakprox.protocols import Candidate, DualPoint, DualRecord
 from weakprox.result import Look, Trace
 from weakprox.solvers.base import Method, Tools
 from weakprox.storage.layout import is_torch

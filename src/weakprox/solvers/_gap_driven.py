@@ -16,7 +16,7 @@ from weakprox.linalg.arrays import Array, gaussian, inner, namespace, zeros
 from weakprox.linalg.lowrank import LowRank
 from weakprox.linalg.thick_svd import SMALLEST
 from weakprox.problem import Problem
-from weakprox.protocols import Candidate, Dual, DualPoint, Tolerance, WeakProx
+from weakprox.protocols import Candidate, Dual, DualPoint, OwnBound, Tolerance, WeakProx
 from weakprox.solvers.base import Method, Tools, replace
 from weakprox.spectral.singular import gram_is_cheaper
 
@@ -138,7 +138,7 @@ class GapDriven(Method):
         about["powers"] = memory.powers
         return Candidate(memory.X, memory.V, memory.h, memory.epoch, 0, **about)
 
-    def dual(self, problem: Problem, memory: Any) -> DualPoint:
+    def dual(self, problem: Problem, memory: Any) -> DualPoint | OwnBound:
         """The dual points of the best bound."""
         return memory.dual or FixedDual(problem.penalty, memory.y)
 

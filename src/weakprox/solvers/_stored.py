@@ -33,7 +33,7 @@ from weakprox.linalg.simplex import ValueForm
 from weakprox.linalg.thick_svd import LARGEST, SMALLEST
 from weakprox.penalties.proximal import proximal_dual
 from weakprox.problem import Problem
-from weakprox.protocols import Candidate, Dual, Penalty, WeakProx
+from weakprox.protocols import Candidate, Dual, OwnBound, Penalty, WeakProx
 from weakprox.solvers._gap_driven import (
     SOON,
     Contradicted,
@@ -245,7 +245,9 @@ class Stored:
         """Return the state unchanged: z is stored, so the loop may prove later."""
         return state, None
 
-    def advance(self, state: Memory, k: int, dual: None) -> tuple[Memory, float, float]:
+    def advance(
+        self, state: Memory, k: int, dual: OwnBound | None
+    ) -> tuple[Memory, float, float]:
         """Return the state at X and the two halves of its gap; z does not move yet."""
         problem, tools, prox = self.problem, self.tools, self._prox
         assert prox is not None

@@ -28,7 +28,7 @@ from weakprox.linalg.lowrank import LowRank
 from weakprox.metering import Meter, MeteredLoss, MeteredSpectral, gradient
 from weakprox.passes.blocks import BlockPattern
 from weakprox.problem import Problem
-from weakprox.protocols import Candidate, DualPoint, Penalty, Tick
+from weakprox.protocols import Candidate, DualPoint, OwnBound, Penalty, Tick
 from weakprox.resources.memory import room
 
 REQUIRED = ("check", "start", "step", "finished", "candidate", "dual")
@@ -317,7 +317,7 @@ class Method:
         """Return the point that the run evaluates between outer steps."""
         raise NotImplementedError
 
-    def dual(self, problem: Problem, memory: Any) -> DualPoint:
+    def dual(self, problem: Problem, memory: Any) -> DualPoint | OwnBound:
         """Return the dual point to certify with."""
         raise NotImplementedError
 

@@ -34,7 +34,7 @@ from weakprox.passes.reference import Replayed
 from weakprox.passes.ritz import Ritz
 from weakprox.penalties.proximal import proximal_dual
 from weakprox.problem import Problem
-from weakprox.protocols import Candidate, DualPoint
+from weakprox.protocols import Candidate, DualPoint, OwnBound
 from weakprox.solvers._factored import COLD, OTHER, SHARPLY, Factored
 from weakprox.solvers._gap_driven import (
     FIRST_RANK,
@@ -88,17 +88,19 @@ class Memory(GapMemory):
     ratio: float = SHARPLY  # by which the next step is expected to change the gap
     turned: bool = False  # whether that step is the first one with its gamma
 
-    def candidate(self, step: int, gap: float = math.nan, dual: Any = None) -> Candidate:
+    def candidate(
+        self, step: int, gap: float = math.nan, dual: OwnBound | None = None
+    ) -> Candidate:
         """The proximal point of a factored step, as a candidate for the loop."""
-        options = {"gap": gap, "dual": dual, "value": self.last}
-        return Candidate(self.V, self.V, self.h, self.epoch, step, **options)
+        V, value = self.V, self.last
+        return Candidate(V, V, self.h, self.epoch, step, gap=gap, dual=dual, value=value)
 
 
 def iterate(steps: Stored | Factored, state: Memory, k: int) -> tuple[Memory, bool]:
     """Project z, attempt a proof if due, and move z; also return whether X was evaluated."""
     state = steps.project(state, k)
     state, dual = steps.prove(state, k)
-    state, near, far = steps.advance(state, k, dual)  # type: ignore[arg-type]
+    state, near, far = steps.advance(state, k, dual)
     return balance(steps, state, near, far), dual is not None
 
 
@@ -288,7 +290,7 @@ class LeanSplitting(GapDriven):
         """The last proximal point; it cannot be proved after its target has moved."""
         return memory.candidate(0)
 
-    def dual(self, problem: Problem, memory: Memory) -> DualPoint:
+    def dual(self, problem: Problem, memory: Memory) -> DualPoint | OwnBound:
         """Dual point of the last target if it is still stored, else one at the solution."""
         if memory.z is None or memory.ritz is None:
             assert memory.V is not None
@@ -301,7 +303,7 @@ class LeanSplitting(GapDriven):
         engine = Engine(C, memory.z, **how)
         state = replace(memory, ritz=engine.ritz(memory.ritz.V, powers=COLD))
         steps = Factored(problem, engine, None, step=step)  # type: ignore[arg-type]
-        return steps.provable(state, memory.done)[1]  # type: ignore[return-value]
+        return steps.provable(state, memory.done)[1]
 
     def step(self, problem: Problem, memory: Memory, tools: Tools) -> Memory:
         # whether there is room for the fallback; asking a device takes long

@@ -30,7 +30,7 @@ from weakprox.losses.cells import Cells, Sums
 from weakprox.passes import ValueForm
 from weakprox.passes.ritz import whitened
 from weakprox.problem import Problem
-from weakprox.protocols import Candidate, DualPoint
+from weakprox.protocols import Candidate
 from weakprox.solvers._gap_driven import STRETCH, GapDriven, GapParameters, InFactors
 from weakprox.solvers.base import Tools
 
@@ -121,10 +121,9 @@ class DenseProximal(GapDriven):
         V: Any = memory.V
         return Candidate(V, V, 0.0, memory.epoch, memory.done, gap=math.nan)
 
-    def dual(self, problem: Problem, memory: Memory) -> DualPoint:
+    def dual(self, problem: Problem, memory: Memory) -> CellsDual:
         """The dual point at X."""
-        found: Any = CellsDual(*_terms(problem), memory.V)
-        return found  # type: ignore[no-any-return]
+        return CellsDual(*_terms(problem), memory.V)
 
     def step(self, problem: Problem, memory: Memory, tools: Tools) -> Memory:
         """Make a stretch of steps."""
@@ -149,7 +148,7 @@ class DenseProximal(GapDriven):
         value = found.sums.value + h
         gap = max(0.0, value - estimate(steps.form, found.sums, found.norm))
         known: dict[str, Any] = {}
-        dual: Any = None
+        dual = None
         if not b:
             known = {"shown": X, "last": value, "value": min(value, state.value)}
             dual = CellsDual(steps.cells, steps.form, X)

@@ -41,7 +41,7 @@ from weakprox.passes import ValueForm
 from weakprox.passes.blocks import Vector
 from weakprox.passes.ritz import ritz, whitened
 from weakprox.problem import Problem
-from weakprox.protocols import Candidate, DualPoint
+from weakprox.protocols import Candidate
 from weakprox.solvers._gap_driven import STRETCH, GapDriven, GapParameters, InFactors, TooWide
 from weakprox.solvers.admm import ADMM
 from weakprox.solvers.base import ARRAYS, Tools, fits
@@ -161,10 +161,10 @@ class FactoredProximal(GapDriven):
         """The last point."""
         return _candidate(memory, memory.done)
 
-    def dual(self, problem: Problem, memory: Memory) -> DualPoint:
+    def dual(self, problem: Problem, memory: Memory) -> ObservedDual:
         """The dual point of a correction at X."""
         steps = Steps(problem, None, self.rank)
-        return steps.corrected(memory)[1]  # type: ignore[return-value]
+        return steps.corrected(memory)[1]
 
     def step(self, problem: Problem, memory: Memory, tools: Tools) -> Memory:
         """Make a stretch of steps."""
@@ -571,17 +571,8 @@ def _terms(problem: Problem) -> tuple[Observed, ValueForm]:
 def _candidate(
     state: Memory, k: int, shown: ObservedDual | None = None, gap: float = math.nan
 ) -> Candidate:
-    dual: Any = shown
-    return Candidate(
-        state.V,
-        state.V,
-        0.0,
-        state.epoch,
-        k,
-        gap=gap,
-        dual=dual,
-        value=state.last,
-    )
+    V, value = state.V, state.last
+    return Candidate(V, V, 0.0, state.epoch, k, gap=gap, dual=shown, value=value)
 
 
 def _sum(X: LowRank, u: Array, M: Array, v: Array) -> LowRank:

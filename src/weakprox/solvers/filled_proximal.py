@@ -38,7 +38,7 @@ from weakprox.losses.filled import ROWS, SINGLE, Dual, Filled
 from weakprox.losses.observed import Effects
 from weakprox.passes import ValueForm
 from weakprox.problem import Problem
-from weakprox.protocols import Candidate, DualPoint
+from weakprox.protocols import Candidate
 from weakprox.resources.memory import give_back
 from weakprox.solvers._gap_driven import STRETCH, GapDriven, GapParameters, InFactors, TooWide
 from weakprox.solvers._ridge_sweeps import RidgeSweeps
@@ -167,7 +167,7 @@ class FilledProximal(GapDriven):
         """The last point."""
         return _candidate(memory, memory.done)
 
-    def dual(self, problem: Problem, memory: Memory) -> DualPoint:
+    def dual(self, problem: Problem, memory: Memory) -> ObservedDual:
         """The dual point at X."""
         data, form = problem.observed, problem.of_spectral.form
         assert data is not None
@@ -175,7 +175,7 @@ class FilledProximal(GapDriven):
         x = data.entries(memory.V)
         effects = data.fitted(x)
         q = data.feasible(data.dual(x, effects), np.broadcast_to(data.weights, x.shape))
-        return ObservedDual(data, q, form, None, effects)  # type: ignore[return-value]
+        return ObservedDual(data, q, form, None, effects)
 
     def step(self, problem: Problem, memory: Memory, tools: Tools) -> Memory:
         """Make a stretch of steps."""
@@ -187,7 +187,7 @@ class FilledProximal(GapDriven):
             before = state.last
             state, residuals = steps.step(state, k)
             aim = tools.accuracy(state.value)
-            dual: Any = None
+            dual = None
             accepted, still = residuals is not None, before - state.last <= aim
             if residuals is not None and still and steps.due(state, k, aim):
                 state, point, norm = steps.judged(state, residuals, k, aim)

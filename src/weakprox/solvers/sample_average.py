@@ -44,7 +44,15 @@ from weakprox.losses.empirical import Empirical
 from weakprox.losses.inputs import CHUNK_BYTES
 from weakprox.metering import StopRun
 from weakprox.problem import Problem
-from weakprox.protocols import Batch, Candidate, DualPair, DualPoint, Loss, loss_capabilities
+from weakprox.protocols import (
+    Batch,
+    Candidate,
+    DualPair,
+    DualPoint,
+    Loss,
+    OwnBound,
+    loss_capabilities,
+)
 from weakprox.resources.memory import room
 from weakprox.result import Status
 from weakprox.solvers._gap_driven import Contradicted
@@ -389,6 +397,7 @@ class Watch:
         """Return the memory with the engine's latest point, and with these changes."""
         point = {"X": candidate.X, "V": candidate.V, "h": candidate.h_bound}
         dual = candidate.dual or self.memory.dual
+        assert not isinstance(dual, OwnBound)  # `step` uses no such engine
         self.memory = replace(self.memory, **point, dual=dual, **changes)
         return self.memory
 
@@ -408,6 +417,7 @@ class Watch:
     def good(self, candidate: Candidate) -> bool:
         """Return True if the candidate's gap, with the sampling error, reaches the goal."""
         dual = candidate.dual or self.engine.dual(self.mean, self.memory.inner)
+        assert not isinstance(dual, OwnBound)
         X = dual.at if isinstance(dual, DualPair) else None
         X = candidate.V if X is None else X
         if not isinstance(X, LowRank):

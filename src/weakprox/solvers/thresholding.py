@@ -24,7 +24,7 @@ from weakprox.linalg.operators import products
 from weakprox.linalg.tiled import Factored, Tile
 from weakprox.passes import ValueForm
 from weakprox.problem import Problem
-from weakprox.protocols import Candidate, DualPoint
+from weakprox.protocols import Candidate, OwnBound
 from weakprox.resources.memory import room
 from weakprox.solvers._gap_driven import GapDriven, GapParameters, InFactors, TooWide
 from weakprox.solvers.base import ARRAYS, Method, Tools
@@ -158,14 +158,13 @@ class Thresholding(GapDriven):
     def candidate(self, memory: Memory) -> Candidate:
         return _candidate(memory, math.nan)
 
-    def dual(self, problem: Problem, memory: Memory) -> DualPoint:
+    def dual(self, problem: Problem, memory: Memory) -> ThresholdedDual:
         """The dual point C - X."""
         C, form = _terms(problem)
         basis = memory.V.Vt.T if memory.basis is None else memory.basis
         at = ritz(products(C), np.asarray(basis, dtype=float))
         values = form.prox(at.s, 1.0)
-        dual: Any = ThresholdedDual.of(C, at.U, at.s, at.Vt.T, values, form)
-        return dual  # type: ignore[no-any-return]
+        return ThresholdedDual.of(C, at.U, at.s, at.Vt.T, values, form)
 
     def _leading(
         self,
@@ -202,7 +201,7 @@ class Thresholding(GapDriven):
         return V
 
 
-def _candidate(memory: Memory, gap: float, dual: Any = None) -> Candidate:
+def _candidate(memory: Memory, gap: float, dual: OwnBound | None = None) -> Candidate:
     X: Any = memory.V
     epoch = memory.epoch
     return Candidate(X, X, 0.0, epoch, epoch, gap=gap, dual=dual, value=memory.value)
