@@ -8,10 +8,19 @@ import re
 import sys
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import pytest
 
 from weakprox import datasets, estimators
+from weakprox.protocols import (
+    Candidate,
+    Constraint,
+    LossCapabilities,
+    PenaltyCapabilities,
+    SpectralCapabilities,
+)
+from weakprox.solvers.base import Method
 
 ROOT = Path(__file__).parent.parent
 GALLERY = sorted((ROOT / "examples").glob("plot_*.py"))
@@ -66,6 +75,21 @@ def test_source_files_that_pages_name_exist() -> None:
         for name in re.findall(r"`([a-z_]+/[a-z_/]+\.py)", page.read_text("utf-8")):
             found = (ROOT / name).is_file() or (ROOT / "src/weakprox" / name).is_file()
             assert found, f"{page.name}: {name}"
+
+
+@pytest.mark.parametrize(
+    "record",
+    [LossCapabilities, PenaltyCapabilities, SpectralCapabilities, Constraint, Candidate],
+)
+def test_the_page_on_extending_names_every_field(record: Any) -> None:
+    page = (ROOT / "docs" / "extend.md").read_text(encoding="utf-8")
+    assert [name for name in record.__dataclass_fields__ if f"`{name}" not in page] == []
+
+
+def test_the_page_on_extending_names_every_member_of_a_solver() -> None:
+    page = (ROOT / "docs" / "extend.md").read_text(encoding="utf-8")
+    public = [name for name in vars(Method) if not name.startswith("_")]
+    assert [name for name in public if f"`{name}" not in page] == []
 
 
 def test_readme_shows_what_the_example_prints(capsys: pytest.CaptureFixture[str]) -> None:
