@@ -21,6 +21,7 @@ from weakprox.linalg import arrays
 from weakprox.linalg.arrays import Array, gram, namespace
 from weakprox.linalg.bounds import chebyshev_bound, norm_bound
 from weakprox.linalg.decompositions import eigvalsh
+from weakprox.linalg.filtered import chebyshev
 from weakprox.linalg.gram_svd import gram_error, squared
 from weakprox.linalg.operators import Products
 from weakprox.linalg.threads import all_threads
@@ -75,13 +76,12 @@ def beside(V: Array, W: Array) -> Array:
 
 def filtered(data: Observed, q: Array, W: Array, least: float) -> Array:
     """T(2 S'S/a^2 - I) W with a Chebyshev polynomial T, which amplifies values above a."""
-    if least < TINY:  # no value is truncated, for example if the ball has no effect
-        return data.transpose_times(q, data.times(q, W))
-    before = W
-    for k in range(FILTER):
-        product = data.transpose_times(q, data.times(q, W)) * (2.0 / least**2) - W
-        W, before = (product, W) if k == 0 else (2.0 * product - before, W)
-    return W
+
+    def square(B: Array) -> Array:
+        return data.transpose_times(q, data.times(q, B))
+
+    # no value is truncated, for example, if the ball has no effect
+    return square(W) if least < TINY else chebyshev(square, W, least, FILTER)
 
 
 def triplets(data: Observed, q: Array, V: Array, powers: int = 1) -> Triplets:

@@ -9,11 +9,13 @@ blocks with each other, which dominate the time of a Krylov method with many vec
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 import numpy as np
 
 from weakprox.linalg import decompositions
 from weakprox.linalg._thin_svd import orthonormal, small_svd
+from weakprox.linalg.arrays import Array
 from weakprox.linalg.lowrank import LowRank
 from weakprox.linalg.operators import Products
 from weakprox.linalg.tiled import Tile
@@ -27,9 +29,15 @@ def filtered(ops: Products, V: Tile, edge: float, largest: float) -> Tile:
     """Return T_q(2 C'C / edge^2 - I) V, for a matrix C whose norm is about `largest`."""
     growth = 2.0 * math.acosh(max(1.0 + 1e-9, largest / edge))
     degree = max(1, min(DEGREE, int(RANGE / growth)))
+    found: Tile = chebyshev(lambda B: ops.transpose_times(ops.times(B)), V, edge, degree)
+    return found
+
+
+def chebyshev(square: Callable[[Array], Array], V: Array, edge: float, degree: int) -> Array:
+    """Return T_q(2 C'C / edge^2 - I) V, with products of C'C that may be overwritten."""
     before, found = V, V
     for q in range(degree):
-        product = ops.transpose_times(ops.times(found))
+        product = square(found)
         product *= 2.0 / edge**2
         product -= found
         if q:
