@@ -25,6 +25,7 @@ from weakprox.linalg.threads import one_thread
 from weakprox.losses import Completion
 from weakprox.penalties import ElasticNet
 from weakprox.problem import Problem
+from weakprox.protocols import spectral_capabilities
 from weakprox.result import Result
 from weakprox.selection._observed_path import path_point
 from weakprox.selection.search import Deadline, Search, least, limit, stream
@@ -593,11 +594,12 @@ class SparseLowRankImputer(OneToOneFeatureMixin, TransformerMixin, Certified):
         spectral: NuclearBall | NuclearNorm,
         start: LowRank | None,
     ) -> LowRank:
-        if self._ridge(lam) == 0.0 and isinstance(spectral, NuclearNorm):
+        bounded = spectral_capabilities(spectral).tau is not None
+        if self._ridge(lam) == 0.0 and not bounded:
             limits: dict[str, Any] = {"rank": None, "deadline": self._search_end}
             problem = Problem(loss, None, spectral)
             return path_point(problem, start, tol=STEADY, seed=self._seed, **limits)[0]
-        if isinstance(spectral, NuclearBall) and start is not None:
+        if bounded and start is not None:
             start = start if spectral.violation(start) <= 0.0 else None
         found = self._fitted(loss, lam, spectral, trial=True, tol=ROUGH, start=start)
         return found.low_rank

@@ -201,7 +201,7 @@ def project(A: Matrix, spectral: NuclearBall | TracePSD) -> Matrix:
     For the nuclear ball the eigenvectors of the Gram matrix serve, several times cheaper
     than an SVD, as long as the values that are kept are not lost by squaring.
     """
-    if isinstance(spectral, TracePSD):
+    if spectral.symmetric:
         w, V = decompositions.eigh((A + A.T) / 2)
         values = np.asarray(project_capped(w, spectral.tau))
         kept = values > 0
