@@ -7,6 +7,7 @@ defined elsewhere works as soon as it has the members named here.
 from __future__ import annotations
 
 import math
+import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
@@ -196,8 +197,11 @@ Declared = TypeVar("Declared", LossCapabilities, PenaltyCapabilities, SpectralCa
 def _declared(term: Any, kind: type[Declared]) -> Declared:
     found = getattr(term, "capabilities", None)
     if found is None:  # members that version 0.1 looked up by name
-        known = [name for name in ("grad_into", "centre", "diameter", "extreme", "infimum")
-                 if name in kind.__dataclass_fields__ and hasattr(term, name)]  # fmt: skip
+        names = ("grad_into", "centre", "diameter", "extreme", "infimum")
+        known = [x for x in names if x in kind.__dataclass_fields__ and hasattr(term, x)]
+        if known:
+            text = f"declare {', '.join(known)} of {type(term).__name__} in its `capabilities`"
+            warnings.warn(f"{text} (docs/extend.md)", DeprecationWarning, stacklevel=4)
         return kind(**{name: getattr(term, name) for name in known})
     if not isinstance(found, kind):
         given = f"capabilities of {type(term).__name__} that are {type(found).__name__}"

@@ -211,3 +211,17 @@ def test_a_loss_names_the_rows_and_columns_of_its_results():
 
     result = wp.minimize(wp.Problem(Named(np.eye(3, 2)), None, NuclearBall(1.0)))
     assert result.labels == (None, ["a", "b"])
+
+
+class Old(NuclearBall):
+    """A spectral term as in version 0.1, whose members were looked up by name."""
+
+    capabilities = None
+    diameter = 6.0
+
+
+def test_members_of_version_0_1_still_count_with_a_warning():
+    with pytest.warns(DeprecationWarning, match="declare diameter, extreme of Old in its"):
+        problem = wp.Problem(Denoising(M), None, Old(3.0))
+    assert problem.of_spectral.diameter == 6.0
+    assert problem.of_spectral.extreme is not None
