@@ -80,8 +80,9 @@ def filtered(data: Observed, q: Array, W: Array, least: float) -> Array:
     def square(B: Array) -> Array:
         return data.transpose_times(q, data.times(q, B))
 
-    # no value is truncated, for example, if the ball has no effect
-    return square(W) if least < TINY else chebyshev(square, W, least, FILTER)
+    if least < TINY:  # no value is truncated, for example because the ball has no effect
+        return square(W)
+    return chebyshev(square, W, least, FILTER)
 
 
 def triplets(data: Observed, q: Array, V: Array, powers: int = 1) -> Triplets:
