@@ -9,7 +9,7 @@ import weakprox as wp
 from weakprox.losses import Denoising
 from weakprox.penalties import L1, Box, SignedL1, Sum
 from weakprox.protocols import Constraint, PenaltyCapabilities
-from weakprox.spectral import NuclearNorm
+from weakprox.spectral import NuclearBall, NuclearNorm
 
 M = np.random.default_rng(161).standard_normal((12, 9))
 BOX, NORM = Box(-0.4, 0.5), NuclearNorm(0.6)
@@ -77,6 +77,19 @@ def test_declared_slopes_beside_fixed_entries():
 def test_other_penalties_need_slopes_that_begin_at_zero(other):
     with pytest.raises(wp.InputError, match="no known bound"):
         wp.Problem(Denoising(M), other + BOX, NORM)
+
+
+@pytest.mark.parametrize("spectral", [NuclearNorm(0.6), NuclearBall(3.0)], ids=repr)
+def test_a_box_with_a_slope_beside_fixed_entries(spectral):
+    """The slope that replaces infinite weights is steep enough: a larger one changes nothing."""
+    box = Box(-0.2, 0.3, slope=0.7)
+    problem = wp.Problem(Denoising(M), box + L1(0.2, FIXED), spectral)
+    found = wp.minimize(problem, tol=1e-7)
+    steeper = L1(0.2, np.where(np.isinf(FIXED), 1e4, 1.0))
+    exact = wp.minimize(wp.Problem(Denoising(M), box + steeper, spectral), tol=1e-7)
+    assert found.certified
+    np.testing.assert_allclose(found.value, exact.value, rtol=1e-6)
+    assert np.abs(found.X[np.isinf(FIXED)]).max() < 1e-3
 
 
 def test_a_constraint_of_a_user():
