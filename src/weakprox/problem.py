@@ -20,7 +20,7 @@ from weakprox.linalg.operators import products
 from weakprox.linalg.tiled import Factored
 from weakprox.losses.cells import Cells
 from weakprox.losses.observed import Observed
-from weakprox.passes import SeparableForm, Step, Sums, ValueForm, passes_for
+from weakprox.passes import SeparableForm, Step, ValueForm, passes_for
 from weakprox.penalties import Zero
 from weakprox.penalties.base import Smoothed
 from weakprox.penalties.fixed import without_constraints
@@ -162,11 +162,11 @@ class Problem:
         if self.sparse_target is not None or self.observed is not None:
             return
         parts, form = self._form, self.values_form
-        enough = parts is not None and form is not None
+        enough = False
         if parts is not None and form is not None:
             enough = not (form.symmetric or parts.columns)
-        if enough and form is not None and not form.lam:
-            return
+            if enough and not form.lam:
+                return
         try:
             self.loss = self._gathered()
             self.reread()
@@ -325,9 +325,8 @@ class Problem:
     @property
     def by_passes(self) -> bool:
         """True if f is computed from factors of X, so that X itself is never stored."""
-        if self.observed is not None or self.sparse_target is not None:
-            return True
-        if self.cells is not None:
+        parts = (self.observed, self.cells, self.sparse_target)
+        if any(part is not None for part in parts):
             return True
         if self._form is None or not self.loss.is_finite_sum:
             return False
@@ -386,20 +385,19 @@ class Problem:
 
     def smooth_value(self, X: Array | LowRank, batch: Batch | None = None) -> float:
         """G(X) + R(X)."""
-        data = self.observed if isinstance(X, LowRank) else None
-        if data is not None and isinstance(X, LowRank):
-            return data.valued(X)
-        if self.cells is not None and isinstance(X, LowRank):
-            return self.cells.value(X)
-        target = self.sparse_target if isinstance(X, LowRank) else None
-        if target is not None and isinstance(X, LowRank):
-            return distance_parts(target, X)[0]
-        step = self.entrywise()
-        if isinstance(X, LowRank) and step is not None and self.by_passes:
-            C = arrays.contiguous(self.centre())
-            sums: Sums = passes_for(C).look(C, None, X, step)
-            return sums.value(step)
-        return sum(self.smooth_values(X.dense() if isinstance(X, LowRank) else X, batch))
+        if isinstance(X, LowRank):
+            if self.observed is not None:
+                return self.observed.valued(X)
+            if self.cells is not None:
+                return self.cells.value(X)
+            if self.sparse_target is not None:
+                return distance_parts(self.sparse_target, X)[0]
+            step = self.entrywise() if self.by_passes else None
+            if step is not None:
+                C = arrays.contiguous(self.centre())
+                return passes_for(C).look(C, None, X, step).value(step)
+            X = X.dense()
+        return sum(self.smooth_values(X, batch))
 
     def smooth_values(self, X: Array, batch: Batch | None = None) -> tuple[float, float]:
         """G(X) and R(X)."""

@@ -81,7 +81,7 @@ def test_other_penalties_need_slopes_that_begin_at_zero(other):
 
 @pytest.mark.parametrize("spectral", [NuclearNorm(0.6), NuclearBall(3.0)], ids=repr)
 def test_a_box_with_a_slope_beside_fixed_entries(spectral):
-    """The slope that replaces infinite weights is steep enough: a larger one changes nothing."""
+    """The slope in place of infinite weights is steep enough: a larger one changes nothing."""
     box = Box(-0.2, 0.3, slope=0.7)
     problem = wp.Problem(Denoising(M), box + L1(0.2, FIXED), spectral)
     found = wp.minimize(problem, tol=1e-7)
