@@ -71,11 +71,12 @@ class Problem:
             self._gather_if_better()
         self.shape: tuple[int, int] = loss.shape
         self.penalty.check(self.shape)
-        known = (self.of_loss, self.of_spectral.form)
-        finite = without_constraints(self.penalty, self.loss, *known)
-        if finite is not self.penalty:
-            self.penalty = finite
-            self.reread()  # bounds with a slope have a form
+        if self.of_penalty.form is None:  # a form is finite everywhere
+            known = (self.of_loss, self.of_spectral.form)
+            finite = without_constraints(self.penalty, self.loss, *known)
+            if finite is not self.penalty:
+                self.penalty = finite
+                self.reread()  # bounds with a slope have a form
         self._check_kind()
         spectral.check(self.shape)
         check = self.of_loss.check_constants
