@@ -222,7 +222,10 @@ def test_errors_of_decompositions_do_not_slow_the_iteration():
     X = numbers(2 * n, n) * np.logspace(0, -1, n)
     signal = X @ (numbers(n, n // 2) @ numbers(n // 2, n, seed=1)) / np.sqrt(n / 2)
     slope = X.T @ signal / len(X)
-    R, h = L1(0.5 * float(abs(slope).max())), NuclearNorm(0.05 * float(np.linalg.norm(slope, 2)))
+    R, h = (
+        L1(0.5 * float(abs(slope).max())),
+        NuclearNorm(0.05 * float(np.linalg.norm(slope, 2))),
+    )
     G = Regression(X, signal + 3.0 * numbers(2 * n, n, seed=2))
     result = wp.minimize(wp.Problem(G, R, h), ADMM(), progress=False)
     assert result.certified
