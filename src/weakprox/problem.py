@@ -22,6 +22,7 @@ from weakprox.losses.cells import Cells
 from weakprox.losses.empirical import Empirical
 from weakprox.losses.observed import Observed
 from weakprox.passes import SeparableForm, Step, Sums, ValueForm, passes_for
+from weakprox.passes.reference import itemsize_of, side_by_side
 from weakprox.penalties import Zero
 from weakprox.penalties.base import Smoothed
 from weakprox.penalties.fixed import without_constraints
@@ -123,7 +124,8 @@ class Problem:
         centred = centred and self.of_loss.centre is not None
         self._form = None
         if centred and form is not None and -math.inf < form.low <= form.high < math.inf:
-            kinds = (form.rows, form.columns, form.low or form.high, form.weights)
+            shifted = form.low or form.high or form.bounds is not None
+            kinds = (form.rows, form.columns, shifted, form.weights)
             self._form = form if sum(map(bool, kinds)) < 2 else None
         if self._form is None or values is None or not valued:
             values = None
@@ -131,7 +133,7 @@ class Problem:
             values = None  # a contradictory declaration, which would prove nothing
         elif values.symmetric and not _is_invariant(self._form, self.loss.shape):
             values = None
-        self._weights: tuple[float, float, Any] | None = None  # not read yet
+        self._beside: dict[str, Any] | None = None  # not read yet
         self.values_form: ValueForm | None = values  # h as a function of singular values
 
     def __getstate__(self) -> dict[str, Any]:
@@ -187,7 +189,7 @@ class Problem:
     def _check_kind(self) -> None:
         """Check that the arrays of the penalty can be combined with those of the loss."""
         form = self.of_penalty.form
-        if form is not None and form.weights:
+        if form is not None and (form.weights or form.bounds is not None):
             return  # they are converted
         rows = 1 if self.penalty.rowwise else self.shape[0]  # one is enough if all are alike
         X = arrays.zeros((rows, self.shape[1]), self.loss.reference)
@@ -359,40 +361,29 @@ class Problem:
             return None
         slopes = form.above, form.below, form.rows, form.columns, form.low, form.high
         step = Step(gamma, self.loss.smoothness, self.penalty.curvature, *slopes)
-        if not form.weights:
+        if not form.weights and form.bounds is None:
             return step
-        if self._weights is None:
-            self._weights = self._weights_beside(form)
-        factor, steepness, weights = self._weights
-        return step._replace(factor=factor, steepness=steepness, weights=weights)
+        if self._beside is None:
+            C = arrays.contiguous(self.centre())
+            self._beside = _weights(form, C) if form.bounds is None else _bounds(form, C)
+        return step._replace(**self._beside)
 
     @property
-    def weight_bytes(self) -> int:
-        """Bytes of the array that passes make of weights; 0 if they need no copy."""
+    def beside_bytes(self) -> int:
+        """Bytes of the array that passes make of weights or bounds; 0 if they need none."""
         form, reference = self._form, self.loss.reference
-        if form is None or not form.weights or self.elsewhere or arrays.in_file(reference):
+        if form is None or self.elsewhere or arrays.in_file(reference):
+            return 0
+        whole = int(math.prod(self.shape) * reference.dtype.itemsize)
+        if form.bounds is not None:
+            return 2 * whole
+        if not form.weights:
             return 0
         weights = form.weights[0][1]
         wide = weights.dtype.itemsize > reference.dtype.itemsize
         moved = arrays.in_file(weights) or not arrays.is_numpy(reference)
-        if len(form.weights) == 1 and weights.shape == self.shape and not (wide or moved):
-            return 0
-        return int(math.prod(self.shape) * reference.dtype.itemsize)
-
-    def _weights_beside(self, form: SeparableForm) -> tuple[float, float, Any]:
-        """The factor of weights, the norm of their product, and the weights beside C."""
-        C = arrays.contiguous(self.centre())
-        factor, weights = form.weights[0]
-        if len(form.weights) > 1:  # their sum
-            factor = 1.0
-            weights = sum(number * wide(one) for number, one in form.weights)
-        most = arrays.largest(weights)
-        if most and not 1.0 / HUGE < most < HUGE:
-            # float32 and squares would overflow, or lose small numbers
-            factor, weights = factor * most, wide(weights) / most
-        spread = math.prod(self.shape) / weights.size  # how often each of them occurs
-        steepness = factor * math.sqrt(spread) * norm(weights)
-        return factor, steepness, passes_for(C).beside(C, weights)
+        fits = weights.shape == self.shape and not (wide or moved)
+        return 0 if len(form.weights) == 1 and fits else whole
 
     def smooth_value(self, X: Array | LowRank, batch: Batch | None = None) -> float:
         """G(X) + R(X)."""
@@ -466,14 +457,43 @@ def _own(term: Any) -> bool:
     return own and (not isinstance(term, (Empirical, Restated)) or _own(term._loss))
 
 
+def _weights(form: SeparableForm, C: Array) -> dict[str, Any]:
+    """What a step needs to know of weights: their factor, norm and array beside C."""
+    factor, weights = form.weights[0]
+    if len(form.weights) > 1:  # their sum
+        factor = 1.0
+        weights = sum(number * wide(one) for number, one in form.weights)
+    most = arrays.largest(weights)
+    if most and not 1.0 / HUGE < most < HUGE:
+        # float32 and squares would overflow, or lose small numbers
+        factor, weights = factor * most, wide(weights) / most
+    spread = math.prod(C.shape) / weights.size  # how often each of them occurs
+    steepness = factor * math.sqrt(spread) * norm(weights)
+    beside = passes_for(C).beside(C, weights)
+    return {"factor": factor, "steepness": steepness, "beside": beside}
+
+
+def _bounds(form: SeparableForm, C: Array) -> dict[str, Any]:
+    """What a step needs to know of bounds that are arrays."""
+    assert form.bounds is not None
+    shape = (int(C.shape[0]), int(C.shape[1]))
+    low, high = (np.broadcast_to(end, shape) for end in form.bounds)
+    extent = 0.0
+    for rows in arrays.row_blocks(low):
+        sizes = (np.abs(np.where(np.isinf(end[rows]), 0.0, end[rows])) for end in (low, high))
+        extent += float(np.maximum(*sizes).sum(dtype=float))
+    both = side_by_side(form.bounds, shape, itemsize_of(C))
+    return {"bounded": True, "extent": extent, "beside": passes_for(C).beside(C, both)}
+
+
 def _is_invariant(form: SeparableForm, shape: tuple[int, int]) -> bool:
     """Whether R(X) = R(X') for all X, so that steps keep z symmetric."""
     if form.rows or form.columns:
         return False
-    for _, weights in form.weights:
-        if any(mine not in (1, size) for mine, size in zip(weights.shape, shape, strict=True)):
+    for array in (*(weights for _, weights in form.weights), *(form.bounds or ())):
+        if any(mine not in (1, size) for mine, size in zip(array.shape, shape, strict=True)):
             return False  # an error, which is raised elsewhere
-        whole = np.broadcast_to(weights, shape)
+        whole = np.broadcast_to(array, shape)
         if not np.array_equal(whole, whole.T):
             return False
     return True

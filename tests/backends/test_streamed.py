@@ -89,15 +89,15 @@ def test_a_power_step_is_one_sweep(device):
 @on_devices
 @pytest.mark.parametrize(
     "ends",
-    [{}, {"low": -0.5, "high": 1.0}, {"factor": 0.4, "weights": UNEVEN}],
+    [{}, {"low": -0.5, "high": 1.0}, {"factor": 0.4, "beside": UNEVEN}],
     ids=["zero", "bounds", "weights"],
 )
 def test_passes_agree_with_the_reference(device, ends):
     M, _ = matrix()
     C = streaming(M, device).target / 2.0
     z, rng, k0 = C.fresh(), np.random.default_rng(1), Step(0.7, 1.0, 0.1, 0.7, 0.3, **ends)
-    k = k0._replace(weights=streamed.beside(C, UNEVEN)) if k0.weighted else k0
-    z.weights = k.weights
+    k = k0._replace(beside=streamed.beside(C, UNEVEN)) if k0.weighted else k0
+    z.beside = k.beside
     U, V = (np.linalg.qr(rng.standard_normal((n, 3)))[0] for n in M.shape)
     X, half, whole = LowRank(U, np.array([9.0, 5.0, 1.0]), V.T), M / 2.0, np.empty_like(M)
     here = LowRank(
@@ -126,8 +126,8 @@ def test_weights_in_files(tmp_path, device, stored):
     np.save(tmp_path / "W.npy", UNEVEN.astype(stored) / 3.0)
     W = np.load(tmp_path / "W.npy", mmap_mode="r")
     problem = Problem(streaming(M, device), L1(2.1, W), NuclearBall(tau))
-    assert np.shares_memory(problem.entrywise().weights.host, W)
-    assert problem.entrywise().weights.rows == 16
+    assert np.shares_memory(problem.entrywise().beside.host, W)
+    assert problem.entrywise().beside.rows == 16
     found = wp.minimize(problem, tol=1e-3, progress=False, checkpoint=tmp_path / "run")
     wanted = wp.minimize(Problem(Denoising(M), L1(0.7, UNEVEN), NuclearBall(tau)), tol=1e-3)
     assert found.certified

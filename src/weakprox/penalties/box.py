@@ -35,9 +35,9 @@ class Box(Combinable):
     Parameters
     ----------
     low, high : float or array that broadcasts to the shape of X
-        The bounds; -inf and inf for none. The fast passes over tiles (`LeanSplitting`) need
-        one number for each bound; `DavisYin` takes arrays. Equal bounds fix entries: with
-        low = high = 0 at some entries and infinite bounds elsewhere, those entries are zero.
+        The bounds; -inf and inf for none. Equal bounds fix entries: with low = high = 0 at
+        some entries and infinite bounds elsewhere, those entries are zero. The fast passes
+        over tiles read arrays beside the data, rounded outwards to its precision.
     slope : float, optional
         The slope s outside of the bounds, at least 0. By default the bounds are a constraint,
         inf, and a `Problem` finds the slope. For that it needs a nuclear norm, or a ball and
@@ -101,7 +101,7 @@ class Box(Combinable):
 
     @property
     def capabilities(self) -> PenaltyCapabilities:
-        """A separable form if each bound is one number, with 0 as a lower bound."""
+        """A separable form if there is a slope, with 0 as a lower bound."""
         ends = {"low": self.low, "high": self.high}
         return PenaltyCapabilities(
             form=self._form,
@@ -114,10 +114,13 @@ class Box(Combinable):
     @property
     def _form(self) -> SeparableForm | None:
         """The slopes and finite bounds; a side without a bound has the slope 0."""
-        if self.constrains or self.low.size > 1 or self.high.size > 1:
+        if self.constrains:
             return None
-        low, high = self.low.item(), self.high.item()
-        above, below = (self.slope if math.isfinite(end) else 0.0 for end in (high, low))
+        bounded = (bool(np.isfinite(end).any()) for end in (self.high, self.low))
+        above, below = (self.slope if some else 0.0 for some in bounded)
+        if (above or below) and max(self.low.size, self.high.size) > 1:
+            return SeparableForm(above, below, bounds=(self.low, self.high))
+        low, high = float(self.low.flat[0]), float(self.high.flat[0])
         ends = [end for end in (low, high) if math.isfinite(end)] or [0.0]
         return SeparableForm(above, below, low=ends[0], high=ends[-1])
 

@@ -297,7 +297,7 @@ class LeanSplitting(GapDriven):
         C = contiguous(problem.centre())
         step = problem.entrywise()
         assert step is not None
-        how: Any = {"symmetric": problem.spectral.symmetric, "weights": step.weights}
+        how: Any = {"symmetric": problem.spectral.symmetric, "beside": step.beside}
         engine = Engine(C, memory.z, **how)
         state = replace(memory, ritz=engine.ritz(memory.ritz.V, powers=COLD))
         steps = Factored(problem, engine, None, step=step)  # type: ignore[arg-type]

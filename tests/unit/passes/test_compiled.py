@@ -47,7 +47,7 @@ def weighted(k, shape, dtype=np.float64):
     rng = np.random.default_rng([7, *shape])
     weights = rng.choice([0.0, 0.3, 1.0, 50.0], shape) * rng.random(shape)
     weights = weights.astype(dtype)
-    return k._replace(weights=weights, steepness=k.factor * float(np.linalg.norm(weights)))
+    return k._replace(beside=weights, steepness=k.factor * float(np.linalg.norm(weights)))
 
 
 def close(found, wanted, tol):

@@ -43,13 +43,13 @@ def weighted(k, wrap=np.asarray, dtype=np.float64):
     rng = np.random.default_rng(7)
     weights = rng.choice([0.0, 0.3, 1.0, 50.0], SHAPE) * rng.random(SHAPE)
     size = k.factor * float(np.linalg.norm(weights))
-    return k._replace(weights=wrap(weights.astype(dtype)), steepness=size)
+    return k._replace(beside=wrap(weights.astype(dtype)), steepness=size)
 
 
 def dense(C, z, X, k):
     """Sums and the next target by formulas on whole matrices, in float64."""
     C, z, X = (np.asarray(x, dtype=float) for x in (C, z, X))
-    more = k.factor * np.asarray(k.weights, dtype=float) if k.weighted else 0.0
+    more = k.factor * np.asarray(k.beside, dtype=float) if k.weighted else 0.0
     above, below = k.above + more, k.below + more
     t = 2 * X - z - k.gamma * (k.beta * (X - C) + k.curvature * X)
     over, under = t - k.high - k.gamma * above, k.low - t - k.gamma * below
