@@ -21,15 +21,13 @@ from weakprox.linalg.tiled import Factored
 from weakprox.losses.cells import Cells
 from weakprox.losses.empirical import Empirical
 from weakprox.losses.observed import Observed
-from weakprox.passes import SeparableForm, Step, Sums, ValueForm, passes_for
-from weakprox.passes.reference import itemsize_of, side_by_side
+from weakprox.passes import SeparableForm, Step, Sums, ValueForm, beside, passes_for
 from weakprox.penalties import Zero
 from weakprox.penalties.base import Smoothed
 from weakprox.penalties.fixed import without_constraints
 from weakprox.protocols import Batch, Loss, Penalty, SpectralTerm
 from weakprox.resources.memory import budget
 
-HUGE = 1e18  # size of weights from which they are scaled
 SMALL_TARGET = 128  # size up to which a sparse target is made dense, which is faster
 
 
@@ -364,8 +362,7 @@ class Problem:
         if not form.weights and form.bounds is None:
             return step
         if self._beside is None:
-            C = arrays.contiguous(self.centre())
-            self._beside = _weights(form, C) if form.bounds is None else _bounds(form, C)
+            self._beside = beside.of_form(form, arrays.contiguous(self.centre()), passes_for)
         return step._replace(**self._beside)
 
     @property
@@ -455,35 +452,6 @@ def _own(term: Any) -> bool:
     """True if the class itself declares capabilities: a subclass may override methods."""
     own = "capabilities" in vars(type(term))
     return own and (not isinstance(term, (Empirical, Restated)) or _own(term._loss))
-
-
-def _weights(form: SeparableForm, C: Array) -> dict[str, Any]:
-    """What a step needs to know of weights: their factor, norm and array beside C."""
-    factor, weights = form.weights[0]
-    if len(form.weights) > 1:  # their sum
-        factor = 1.0
-        weights = sum(number * wide(one) for number, one in form.weights)
-    most = arrays.largest(weights)
-    if most and not 1.0 / HUGE < most < HUGE:
-        # float32 and squares would overflow, or lose small numbers
-        factor, weights = factor * most, wide(weights) / most
-    spread = math.prod(C.shape) / weights.size  # how often each of them occurs
-    steepness = factor * math.sqrt(spread) * norm(weights)
-    beside = passes_for(C).beside(C, weights)
-    return {"factor": factor, "steepness": steepness, "beside": beside}
-
-
-def _bounds(form: SeparableForm, C: Array) -> dict[str, Any]:
-    """What a step needs to know of bounds that are arrays."""
-    assert form.bounds is not None
-    shape = (int(C.shape[0]), int(C.shape[1]))
-    low, high = (np.broadcast_to(end, shape) for end in form.bounds)
-    extent = 0.0
-    for rows in arrays.row_blocks(low):
-        sizes = (np.abs(np.where(np.isinf(end[rows]), 0.0, end[rows])) for end in (low, high))
-        extent += float(np.maximum(*sizes).sum(dtype=float))
-    both = side_by_side(form.bounds, shape, itemsize_of(C))
-    return {"bounded": True, "extent": extent, "beside": passes_for(C).beside(C, both)}
 
 
 def _is_invariant(form: SeparableForm, shape: tuple[int, int]) -> bool:

@@ -32,11 +32,11 @@ compiled = numba.njit(
 )
 
 
-def _at(ends, i, j):  # type: ignore[no-untyped-def]
+def _at(ends: Any, i: int, j: int) -> Any:
     """Where the slopes of an entry begin: `ends` are two numbers, or bounds side by side."""
 
 
-def _rows_of(ends, i, end):  # type: ignore[no-untyped-def]
+def _rows_of(ends: Any, i: int, end: int) -> Any:
     """The bounds of some rows."""
 
 

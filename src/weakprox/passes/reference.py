@@ -20,7 +20,6 @@ from weakprox.linalg.arrays import (
     Array,
     clip_into,
     in_file,
-    like,
     multiply,
     namespace,
     quick_times,
@@ -35,7 +34,7 @@ from weakprox.linalg.arrays import (
 )
 from weakprox.linalg.arrays import quick_transpose_times as quick_transpose_times
 from weakprox.linalg.lowrank import LowRank
-from weakprox.linalg.tiled import RowsOnDemand, Tiled
+from weakprox.passes.beside import beside as beside
 
 TERMS = 6  # fields of Sums that are sums over entries; the last follows from factors
 Vector = np.ndarray[Any, np.dtype[np.float64]]
@@ -109,6 +108,7 @@ class Step(NamedTuple):
     steepness: float = 0.0  # bound on the Frobenius norm of factor times the weights
     bounded: bool = False
     extent: float = 0.0  # sum of the sizes of the finite bounds, the larger one of each entry
+    widened: float = 0.0  # sum of the distances by which bounds were rounded outwards
 
     @property
     def numbers(self) -> tuple[float, ...]:
@@ -236,10 +236,11 @@ class Sums(NamedTuple):
             price = min(whole, price + (1.0 + eps) * k.offset(shape))
         if k.weighted:  # they may have been rounded down as well
             price *= 3.0 + 2.0 * eps
-        if k.bounded:  # these may have been rounded outwards as well
-            price += 2.0 * (1.0 + eps) * k.offset(shape)
         terms = slope + price + k.curvature * self.square
-        return 0.5 * eps * (1.0 + eps) * terms + 0.125 * k.beta * eps * eps * self.square
+        widened = max(k.above, k.below) * k.widened
+        return (
+            widened + 0.5 * eps * (1.0 + eps) * terms + 0.125 * k.beta * eps * eps * self.square
+        )
 
     def halves(self, k: Step) -> tuple[float, float]:
         """The two halves of the step's gap: R(X) + R*(s) - <s, X>, and the smooth part's."""
@@ -487,72 +488,6 @@ def _sums_within(C: Any, z: Any, room: Any, k: Step) -> Vector:
     rest *= rest
     price = slopes(X, k.above, k.below)
     return np.array([distance, price, along, across, rest.sum(), square])
-
-
-def beside(C: Array, given: Any) -> Any:
-    """Weights on the host, or `side_by_side` bounds, as an array that is read beside C.
-
-    Weights have at most its precision. Both are not stored again if C is read from a file or
-    computed on demand.
-    """
-    shape, bounds = (int(C.shape[0]), int(C.shape[1])), isinstance(given, Tiled)
-    if isinstance(C, Tiled) or in_file(C):
-        return given if bounds or given.shape == shape else np.broadcast_to(given, shape)
-    narrow = given.dense() if bounds else narrowed(given, shape, itemsize_of(C))
-    return narrow if isinstance(C, np.ndarray) else like(narrow, C)
-
-
-def itemsize_of(C: Array) -> int:
-    """Bytes of an entry in passes over C."""
-    return 4 if C.dtype.itemsize == 4 else 8
-
-
-def side_by_side(bounds: tuple[Any, Any], shape: tuple[int, int], itemsize: int) -> Tiled:
-    """Lower and upper bounds that broadcast to this shape, as one matrix of twice the width.
-
-    They are rounded outwards to float32 if entries take four bytes: the penalty can then only
-    become smaller. Infinite bounds become the largest number, which has no product with zero
-    that is not a number, and which no entry exceeds.
-    """
-    m, n = shape
-    kind = np.dtype(np.float32 if itemsize == 4 else np.float64)
-    most = np.finfo(kind).max
-    spread = [np.broadcast_to(end, shape) for end in bounds]
-
-    def read(rows: slice) -> np.ndarray[Any, Any]:
-        found = np.empty((rows.stop - rows.start, 2 * n), kind)
-        for half, end, far in zip(np.split(found, 2, axis=1), spread, (-most, most), strict=True):
-            given = end[rows]
-            with np.errstate(over="ignore"):
-                half[...] = given
-            within = half > given if far < 0.0 else half < given
-            np.nextafter(half, far, out=half, where=within)
-            np.clip(half, -most, most, out=half)
-        return found
-
-    held = sum(end.nbytes for end in bounds)
-    return RowsOnDemand(read, (m, 2 * n), kind, held=held)
-
-
-def narrowed(weights: Any, shape: tuple[int, int], itemsize: int) -> np.ndarray[Any, Any]:
-    """Weights in memory, rounded down to float32 if entries take four bytes.
-
-    They may be of float32 in any case. They are not copied if they need not be.
-    """
-    narrow = weights.dtype.itemsize > itemsize
-    whole = weights.shape == shape and weights.flags.c_contiguous
-    if whole and not narrow and not in_file(weights):
-        return np.asarray(weights)
-    found = np.empty(shape, np.float32 if narrow else weights.dtype)
-    spread = np.broadcast_to(weights, shape)
-    for rows in row_blocks(found, weights if weights.shape == shape else None):
-        part, given = found[rows], spread[rows]
-        with np.errstate(over="ignore"):
-            part[...] = given
-        if narrow:
-            np.nextafter(part, np.float32(0.0), out=part, where=part > given)
-    found.flags.writeable = False
-    return found
 
 
 def times(z: Array, V: Array) -> Array:

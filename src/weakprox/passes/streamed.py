@@ -212,9 +212,7 @@ class Target(Rows, Replayed):
         return z
 
 
-def _beside(
-    C: Streamed, other: Streamed | None
-) -> Iterator[tuple[slice, Array, Array | None]]:
+def _beside(C: Streamed, other: Streamed | None) -> Iterator[tuple[slice, Array, Array | None]]:
     """Slices of rows with these rows of C and of the array beside it."""
     if other is None:
         for rows, c in C.tiles():

@@ -13,7 +13,7 @@ from weakprox.errors import InputError, ShapeError
 from weakprox.linalg import arrays
 from weakprox.linalg.arrays import Array, like, namespace, scaled, total, wide
 from weakprox.passes import SeparableForm
-from weakprox.penalties.base import Combinable, check_broadcast, digest, entrywise
+from weakprox.penalties.base import Combinable, check_broadcast, digest, read_only
 from weakprox.protocols import Geometry, PenaltyCapabilities, Smoothability, Stated
 
 
@@ -37,7 +37,8 @@ class Box(Combinable):
     low, high : float or array that broadcasts to the shape of X
         The bounds; -inf and inf for none. Equal bounds fix entries: with low = high = 0 at
         some entries and infinite bounds elsewhere, those entries are zero. The fast passes
-        over tiles read arrays beside the data, rounded outwards to its precision.
+        read arrays beside the data, rounded outwards to its precision; a memory map of float32
+        or float64 stays in its file, and other kinds are copied to the memory of this process.
     slope : float, optional
         The slope s outside of the bounds, at least 0. By default the bounds are a constraint,
         inf, and a `Problem` finds the slope. For that it needs a nuclear norm, or a ball and
@@ -54,7 +55,7 @@ class Box(Combinable):
     rowwise = True
 
     def __post_init__(self) -> None:
-        low, high = (entrywise(name, getattr(self, name)) for name in ("low", "high"))
+        low, high = (read_only(name, getattr(self, name)) for name in ("low", "high"))
         for name, end in (("low", low), ("high", high)):
             if np.isnan(end).any():
                 raise InputError(name, "NaN", "numbers, or infinity for no bound")
@@ -126,9 +127,8 @@ class Box(Combinable):
 
     def in_unit(self, unit: float) -> Box:
         """R/unit^2 of X/unit."""
-        return replace(
-            self, low=self.low / unit, high=self.high / unit, slope=self.slope / unit
-        )
+        low, high = (np.divide(end, unit, dtype=float) for end in (self.low, self.high))
+        return replace(self, low=low, high=high, slope=self.slope / unit)
 
     def smoothability(self, shape: tuple[int, int]) -> Smoothability:
         """(s, s m d / 2, 0)."""

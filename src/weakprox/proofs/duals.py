@@ -145,7 +145,7 @@ def _of_target(dual: Target, penalty: Any, shape: tuple[int, int]) -> list[Rows]
     def entries(a: int, b: int) -> Any:
         t = steep(a, b)
         if k.shifted:
-            ends = _bounds(parts, shape, a, b) if k.bounded else (k.low, k.high)
+            ends: Any = _bounds(parts, shape, a, b) if k.bounded else (k.low, k.high)
             t -= np.clip(t, *(end / k.gamma for end in ends))
         below, above = k.below, k.above
         if k.weighted:

@@ -146,7 +146,7 @@ def test_bounds_without_a_slope_run_in_factors(dtype):
         (Box(0.2, 1.0, 2.0) + L1(1.0), None),
         (Box(1.0, np.inf, 2.0) + Box(-np.inf, 0.5, 3.0), None),
         (Box(0.2, 1.0, 2.0) + Box(0.1, 1.0, 2.0) + SignedL1(0.0, 0.0), None),
-        (Box(np.zeros((1, 4)), 1.0, 2.0), None),
+        (Box(np.zeros((1, 4)), 1.0, 2.0), SeparableForm(2.0, 2.0)),
         (Box(0.2, 1.0), None),
     ],
     ids=repr,
