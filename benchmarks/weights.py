@@ -5,8 +5,8 @@
 The instance has rank 10 and weights between .5 and 1.5, with a free diagonal. `LeanSplitting`
 reads the weights beside the data; `DavisYin` stores its arrays. The third row has equal
 weights. The next rows have bounds at distances between .5 and 1 of the data, with a slope of 1,
-and the last row one range for all entries. Runs of one size and type are repeated in turns, after a run of each; the least time
-counts.
+and the last row one range for all entries. Runs of one size and type are repeated in turns,
+after a run of each; the least time counts.
 """
 
 from __future__ import annotations
