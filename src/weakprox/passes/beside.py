@@ -42,20 +42,22 @@ def _of_weights(
 
 
 def _of_bounds(form: SeparableForm, C: Array, passes_for: Callable[..., Any]) -> dict[str, Any]:
-    """The bounds beside C, the sum of their sizes, and that of their roundings."""
+    """The bounds beside C, and sums of their sizes, distances from zero and roundings."""
     assert form.bounds is not None
     shape = (int(C.shape[0]), int(C.shape[1]))
     both = side_by_side(form.bounds, shape, _itemsize(C))
-    most, extent, widened = np.finfo(both.dtype).max, 0.0, 0.0
+    most, extent, inner, widened = np.finfo(both.dtype).max, 0.0, 0.0, 0.0
     for rows in row_blocks(both):
+        low, high = np.split(both[rows], 2, axis=1)
         sizes = []
-        for end, stored in zip(form.bounds, np.split(both[rows], 2, axis=1), strict=True):
+        for end, stored in zip(form.bounds, (low, high), strict=True):
             given = np.broadcast_to(end, shape)[rows]
             none = np.abs(given) >= most
             sizes.append(np.where(none, 0.0, np.abs(given)))
             widened += float(np.abs(np.where(none, 0.0, stored - given)).sum(dtype=float))
         extent += float(np.maximum(*sizes).sum(dtype=float))
-    sums = {"extent": extent, "widened": widened}
+        inner += float(np.clip(np.maximum(low, -high), 0.0, None).sum(dtype=float))
+    sums = {"extent": extent, "inner": inner, "widened": widened}
     return {"bounded": True, "beside": passes_for(C).beside(C, both), **sums}
 
 

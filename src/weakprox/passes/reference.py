@@ -108,6 +108,7 @@ class Step(NamedTuple):
     steepness: float = 0.0  # bound on the Frobenius norm of factor times the weights
     bounded: bool = False
     extent: float = 0.0  # sum of the sizes of the finite bounds, the larger one of each entry
+    inner: float = 0.0  # sum of the distances of the ranges between bounds from zero
     widened: float = 0.0  # sum of the distances by which bounds were rounded outwards
 
     @property
@@ -191,6 +192,13 @@ class Step(NamedTuple):
         m, n = (int(size) for size in shape)
         return max(self.above * abs(self.high), self.below * abs(self.low)) * m * n
 
+    def opposed(self, shape: Any) -> float:
+        """As `offset`, for the bounds of the other sign than s: those between zero and X."""
+        if self.bounded:
+            return max(self.above, self.below) * self.inner
+        m, n = (int(size) for size in shape)
+        return max(-self.above * self.high, self.below * self.low, 0.0) * m * n
+
 
 NUMBERS = Step._fields.index("beside")
 
@@ -241,6 +249,14 @@ class Sums(NamedTuple):
         return (
             widened + 0.5 * eps * (1.0 + eps) * terms + 0.125 * k.beta * eps * eps * self.square
         )
+
+    def offset(self, k: Step, shape: Any) -> float:
+        """A bound as `k.offset`, which does not grow with bounds that are never reached.
+
+        Terms of the conjugate are positive where a bound has the sign of s.
+        """
+        conjugate = k.reach(shape) * math.sqrt(self.square) + abs(self.along)
+        return min(k.offset(shape), conjugate + 2.0 * k.opposed(shape))
 
     def halves(self, k: Step) -> tuple[float, float]:
         """The two halves of the step's gap: R(X) + R*(s) - <s, X>, and the smooth part's."""
