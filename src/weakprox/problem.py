@@ -372,8 +372,9 @@ class Problem:
         if form is None or self.elsewhere or arrays.in_file(reference):
             return 0
         whole = int(math.prod(self.shape) * reference.dtype.itemsize)
-        if form.bounds is not None:
-            return 2 * whole
+        if form.bounds is not None:  # one row may stand for all
+            rows = max(end.shape[0] for end in form.bounds)
+            return 2 * whole if rows > 1 else 2 * whole // self.shape[0]
         if not form.weights:
             return 0
         weights = form.weights[0][1]

@@ -9,7 +9,7 @@ from weakprox.errors import InputError, ShapeError
 from weakprox.linalg.lowrank import LowRank
 from weakprox.losses import Denoising
 from weakprox.passes import Step, reference, streamed
-from weakprox.passes.beside import side_by_side
+from weakprox.passes.beside import Bounds
 from weakprox.penalties import L1, Box, ElasticNet, GroupL2, SignedL1
 from weakprox.problem import Problem
 from weakprox.spectral import NuclearBall, NuclearNorm, TracePSD
@@ -39,7 +39,7 @@ def streaming(M, device="cpu"):
 UNEVEN = np.random.default_rng(2).choice([0.0, 0.5, 2.0], (96, 64))
 LOW = np.where(UNEVEN > 1.0, -np.inf, UNEVEN - 0.5)
 HIGH = np.where(UNEVEN == 0.0, np.inf, UNEVEN + 3.0)
-BOUNDS = side_by_side((LOW, HIGH), (96, 64), 8)
+BOUNDS = Bounds((LOW, HIGH), (96, 64), 8)
 TERMS = {
     "L1": (L1(0.7), NuclearBall),
     "signed": (SignedL1(0.5, 1.0), NuclearBall),

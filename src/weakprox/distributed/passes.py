@@ -14,7 +14,7 @@ from weakprox.distributed import work
 from weakprox.distributed.engine import each, fetch, keep, shared, tree
 from weakprox.linalg import decompositions
 from weakprox.linalg.lowrank import LowRank, Projection
-from weakprox.linalg.tiled import Tiled
+from weakprox.passes.beside import Bounds
 from weakprox.passes.reference import Step, Sums
 
 SPANNED = 1e-12  # distance at which vectors count as spanned by others
@@ -22,7 +22,7 @@ SPANNED = 1e-12  # distance at which vectors count as spanned by others
 
 def beside(C: Any, given: Any) -> list[Any]:
     """As `reference.beside`: rows are sent to the workers once, block after block."""
-    bounds, found = isinstance(given, Tiled), []
+    bounds, found = isinstance(given, Bounds), []
     spread = given if bounds else np.broadcast_to(given, C.shape)
     for part, rows in zip(C.held(), C.slices, strict=True):
         sent = np.array(spread[rows])

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from weakprox.linalg.arrays import Array, in_file, largest, like, norm, row_blocks, wide
-from weakprox.linalg.tiled import RowsOnDemand, Tiled
+from weakprox.linalg.tiled import Tiled
 
 if TYPE_CHECKING:
     from weakprox.passes.reference import SeparableForm
@@ -45,32 +45,32 @@ def _of_bounds(form: SeparableForm, C: Array, passes_for: Callable[..., Any]) ->
     """The bounds beside C, and sums of their sizes, distances from zero and roundings."""
     assert form.bounds is not None
     shape = (int(C.shape[0]), int(C.shape[1]))
-    both = side_by_side(form.bounds, shape, _itemsize(C))
-    most, extent, inner, widened = np.finfo(both.dtype).max, 0.0, 0.0, 0.0
+    both = Bounds(form.bounds, shape, _itemsize(C))
+    extent = inner = widened = 0.0
     for rows in row_blocks(both):
-        low, high = np.split(both[rows], 2, axis=1)
+        low, high = halves(both[rows])
         sizes = []
-        for end, stored in zip(form.bounds, (low, high), strict=True):
-            given = np.broadcast_to(end, shape)[rows]
-            none = np.abs(given) >= most
+        for end, stored in zip(both.ends, (low, high), strict=True):
+            given = np.asarray(end[rows], dtype=float)
+            none = np.abs(given) >= both.most
             sizes.append(np.where(none, 0.0, np.abs(given)))
-            widened += float(np.abs(np.where(none, 0.0, stored - given)).sum(dtype=float))
-        extent += float(np.maximum(*sizes).sum(dtype=float))
+            widened += float(np.abs(np.where(none, 0.0, stored - given)).sum())
+        extent += float(np.maximum(*sizes).sum())
         inner += float(np.clip(np.maximum(low, -high), 0.0, None).sum(dtype=float))
     sums = {"extent": extent, "inner": inner, "widened": widened}
     return {"bounded": True, "beside": passes_for(C).beside(C, both), **sums}
 
 
 def beside(C: Array, given: Any) -> Any:
-    """Weights on the host, or `side_by_side` bounds, as an array that is read beside C.
+    """Weights on the host, or `Bounds`, as an array that is read beside C.
 
     Weights have at most its precision. Both are not stored again if C is read from a file or
-    computed on demand.
+    computed on demand. Bounds that are the same in all rows are one row, if C is in memory.
     """
-    shape, bounds = (int(C.shape[0]), int(C.shape[1])), isinstance(given, Tiled)
+    shape, bounds = (int(C.shape[0]), int(C.shape[1])), isinstance(given, Bounds)
     if isinstance(C, Tiled) or in_file(C):
         return given if bounds or given.shape == shape else np.broadcast_to(given, shape)
-    narrow = given.dense() if bounds else narrowed(given, shape, _itemsize(C))
+    narrow = given.stored() if bounds else narrowed(given, shape, _itemsize(C))
     return narrow if isinstance(C, np.ndarray) else like(narrow, C)
 
 
@@ -79,33 +79,53 @@ def _itemsize(C: Array) -> int:
     return 4 if C.dtype.itemsize == 4 else 8
 
 
-def side_by_side(bounds: tuple[Any, Any], shape: tuple[int, int], itemsize: int) -> Tiled:
-    """Lower and upper bounds that broadcast to this shape, as one matrix of twice the width.
+class Bounds(Tiled):
+    """Lower and upper bounds that broadcast to a shape, as one matrix of twice the width.
 
     They are rounded outwards to float32 if entries take four bytes: the penalty can then only
     become smaller. Infinite bounds become the largest number, which has no product with zero
     that is not a number, and which no entry exceeds.
     """
-    m, n = shape
-    kind = np.dtype(np.float32 if itemsize == 4 else np.float64)
-    most = float(np.finfo(np.float32 if itemsize == 4 else np.float64).max)
-    spread = [np.broadcast_to(end, shape) for end in bounds]
 
-    def read(rows: slice) -> np.ndarray[Any, Any]:
-        found = np.empty((rows.stop - rows.start, 2 * n), kind)
-        for half, end, far in zip(
-            np.split(found, 2, axis=1), spread, (-most, most), strict=True
-        ):
-            given = end[rows]
+    def __init__(self, ends: tuple[Any, Any], shape: tuple[int, int], itemsize: int) -> None:
+        self.ends = tuple(np.broadcast_to(end, shape) for end in ends)
+        self.shape = shape[0], 2 * shape[1]
+        self.dtype = np.dtype(np.float32 if itemsize == 4 else np.float64)
+        self._alike = all(end.shape[0] == 1 for end in ends)
+        self._held = sum(int(end.nbytes) for end in ends)
+
+    @property
+    def most(self) -> float:
+        """The number that stands for infinity."""
+        return float(np.finfo(np.float32 if self.dtype.itemsize == 4 else np.float64).max)
+
+    def __getitem__(self, rows: slice) -> np.ndarray[Any, Any]:
+        given = tuple(end[rows] for end in self.ends)
+        found = np.empty((len(given[0]), self.shape[1]), self.dtype)
+        for half, end, far in zip(halves(found), given, (-self.most, self.most), strict=True):
             with np.errstate(over="ignore"):
-                half[...] = given
-            within = half > given if far < 0.0 else half < given
+                half[...] = end
+            within = half > end if far < 0.0 else half < end
             np.nextafter(half, far, out=half, where=within)
-            np.clip(half, -most, most, out=half)
+            np.clip(half, -self.most, self.most, out=half)
         return found
 
-    held = sum(end.nbytes for end in bounds)
-    return RowsOnDemand(read, (m, 2 * n), kind, held=held)
+    def stored(self) -> np.ndarray[Any, Any]:
+        """The whole matrix as an array, or one row if all are the same."""
+        return self[:1] if self._alike else self.dense()
+
+    def check_finite(self) -> bool:
+        return True
+
+    @property
+    def nbytes(self) -> int:
+        return self._held
+
+
+def halves(both: Any) -> tuple[Any, Any]:
+    """The lower and the upper bounds."""
+    n = both.shape[1] // 2
+    return both[:, :n], both[:, n:]
 
 
 def narrowed(weights: Any, shape: tuple[int, int], itemsize: int) -> np.ndarray[Any, Any]:

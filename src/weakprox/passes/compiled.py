@@ -43,14 +43,18 @@ def _rows_of(ends: Any, i: int, end: int) -> Any:
 @overload(_at, inline="always")
 def _typed_at(ends, i, j):  # type: ignore[no-untyped-def]
     if isinstance(ends, types.Array):
-        return lambda ends, i, j: (ends[i, j], ends[i, j + ends.shape[1] // 2])
+        # one row may stand for all
+        return lambda ends, i, j: (
+            ends[min(i, ends.shape[0] - 1), j],
+            ends[min(i, ends.shape[0] - 1), j + ends.shape[1] // 2],
+        )
     return lambda ends, i, j: ends
 
 
 @overload(_rows_of, inline="always")
 def _typed_rows_of(ends, i, end):  # type: ignore[no-untyped-def]
     if isinstance(ends, types.Array):
-        return lambda ends, i, end: ends[i:end]
+        return lambda ends, i, end: ends[i:end] if ends.shape[0] > 1 else ends
     return lambda ends, i, end: ends
 
 

@@ -35,6 +35,7 @@ from weakprox.linalg.arrays import (
 from weakprox.linalg.arrays import quick_transpose_times as quick_transpose_times
 from weakprox.linalg.lowrank import LowRank
 from weakprox.passes.beside import beside as beside
+from weakprox.passes.beside import halves
 
 TERMS = 6  # fields of Sums that are sums over entries; the last follows from factors
 Vector = np.ndarray[Any, np.dtype[np.float64]]
@@ -91,7 +92,8 @@ class Step(NamedTuple):
 
     An array `beside` C has weights w, so that an entry has the slopes above + factor w and
     below + factor w. If the step is `bounded`, it has twice as many columns, which are the
-    bounds where the slopes of entries begin: the lower ones, then the upper ones.
+    bounds where the slopes of entries begin: the lower ones, then the upper ones; one row of
+    them may stand for all.
     """
 
     gamma: float
@@ -128,7 +130,9 @@ class Step(NamedTuple):
 
     def within(self, rows: slice) -> Step:
         """The step for these rows."""
-        return self if self.beside is None else self._replace(beside=self.beside[rows])
+        if self.beside is None or (self.bounded and self.beside.shape[0] == 1):
+            return self
+        return self._replace(beside=self.beside[rows])
 
     def more(self, like: Any) -> Any:
         """The slopes that weights add to entries, in the dtype of an array."""
@@ -139,8 +143,7 @@ class Step(NamedTuple):
         """Where the slopes below and above begin, in the dtype of an array if they differ."""
         if not self.bounded:
             return self.low, self.high
-        bounds, n = namespace(like).astype(self.beside, like.dtype, copy=False), like.shape[1]
-        return bounds[:, :n], bounds[:, n:]
+        return halves(namespace(like).astype(self.beside, like.dtype, copy=False))
 
     def slopes(self, like: Any) -> tuple[Any, Any]:
         """The least and the largest dual point of entries."""

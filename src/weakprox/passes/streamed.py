@@ -25,7 +25,7 @@ import torch
 from weakprox.errors import InputError
 from weakprox.linalg.arrays import Array, sqnorm, wide
 from weakprox.linalg.lowrank import LowRank
-from weakprox.linalg.tiled import Tiled
+from weakprox.passes.beside import Bounds
 from weakprox.passes.engine import passes_for
 from weakprox.passes.reference import Replayed, Step, Sums
 from weakprox.resources.memory import let_go, on_disk
@@ -225,7 +225,7 @@ def _beside(C: Streamed, other: Streamed | None) -> Iterator[tuple[slice, Array,
 
 def beside(C: Streamed, given: Any) -> Streamed:
     """As `reference.beside`: weights and bounds stay on the host."""
-    whole = given.shape == C.shape or isinstance(given, Tiled)
+    whole = given.shape == C.shape or isinstance(given, Bounds)
     return C.beside(given if whole else np.broadcast_to(given, C.shape))
 
 

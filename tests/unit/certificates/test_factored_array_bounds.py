@@ -170,13 +170,17 @@ def test_bounds_are_rounded_outwards_for_data_in_float32():
 
 def test_bounds_cost_two_arrays_in_memory():
     M = low_rank_data(np.float32)
-    for low, high in ((LOW, HIGH), (LOW[:1], 9.0)):
+    for low, high, size in (
+        (LOW[:1], 9.0, 2 * M[:1].nbytes),  # one row stands for all
+        (LOW[:, :1], 9.0, 2 * M.nbytes),
+        (LOW, HIGH, 2 * M.nbytes),
+    ):
         given = wp.Problem(Denoising(M), Box(low, high, 1.0), NuclearBall(1.0))
-        assert given.beside_bytes == 2 * M.nbytes == given.entrywise().beside.nbytes
+        assert given.beside_bytes == size == given.entrywise().beside.nbytes
     plain = wp.Problem(Denoising(M), Box(1.0, 9.0, 1.0), NuclearBall(1.0))
     assert plain.beside_bytes == 0
     lean, other = (wp.plan(one, LeanSplitting())["LeanSplitting"] for one in (given, plain))
-    assert lean.data == pytest.approx(other.data + 2.0, abs=0.1)
+    assert lean.data == pytest.approx(other.data + 6.0, abs=0.1)  # 8 and 4 bytes
 
 
 def test_bounds_beside_a_file_are_not_stored_again(tmp_path):

@@ -6,7 +6,7 @@ import torch
 
 from weakprox.linalg.lowrank import LowRank
 from weakprox.passes import Step, passes_for, reference
-from weakprox.passes.beside import side_by_side
+from weakprox.passes.beside import Bounds
 from weakprox.passes.engine import products_for
 from weakprox.passes.reference import Sums
 from weakprox.passes.ritz import refined, stepped
@@ -29,6 +29,7 @@ STEPS = [
     Step(0.7, 0.9, 0.2, above=0.3, below=0.1, factor=0.4),
     Step(0.9, 1.0, 0.2, above=0.8, below=0.5, bounded=True),
     Step(1.1, 0.9, 0.0, above=40.0, below=40.0, bounded=True),
+    Step(0.8, 1.0, 0.1, above=0.7, below=0.6, bounded=True, extent=1.0),
 ]
 
 
@@ -42,13 +43,15 @@ def given(dtype=np.float64, wrap=np.asarray):
 def filled(k, wrap=np.asarray, dtype=np.float64):
     """The step with weights if it has a factor for them; some are zero, some are steep.
 
-    Or with bounds, some of which are infinite, some of them equal.
+    Or with bounds, some of which are infinite, some of them equal; one row, if they have an
+    extent.
     """
     rng = np.random.default_rng(7)
     if k.bounded:
-        low = rng.choice([-np.inf, -0.5, 0.1], SHAPE)
-        high = np.maximum(low, rng.choice([np.inf, 0.7, 0.1], SHAPE))
-        both = side_by_side((low, high), SHAPE, np.dtype(dtype).itemsize).dense()
+        rows = (1, SHAPE[1]) if k.extent else SHAPE
+        low = rng.choice([-np.inf, -0.5, 0.1], rows)
+        high = np.maximum(low, rng.choice([np.inf, 0.7, 0.1], rows))
+        both = Bounds((low, high), SHAPE, np.dtype(dtype).itemsize).stored()
         return k._replace(beside=wrap(both))
     if not k.factor:
         return k
