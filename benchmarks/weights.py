@@ -1,11 +1,12 @@
-"""Weights of entries: factored steps beside stored arrays, in processor time.
+"""Weights and bounds of entries: factored steps beside stored arrays, in processor time.
 
     OPENBLAS_NUM_THREADS=1 python benchmarks/weights.py
 
 The instance has rank 10 and weights between .5 and 1.5, with a free diagonal. `LeanSplitting`
 reads the weights beside the data; `DavisYin` stores its arrays. The third row has equal
-weights. Runs of one size and type are repeated in turns, after a run of each; the least time
-counts.
+weights. The next rows have bounds at distances between .5 and 1 of the data, with a slope of 1,
+and the last row one range for all entries. Runs of one size and type are repeated in turns,
+after a run of each; the least time counts.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from step import instance
 
 import weakprox as wp
 from weakprox.losses import Denoising
-from weakprox.penalties import L1
+from weakprox.penalties import L1, Box
 from weakprox.solvers import DavisYin, LeanSplitting
 from weakprox.spectral import NuclearBall
 
@@ -44,14 +45,22 @@ def main() -> None:
         M, tau, _ = instance(d, RANK)
         weights = np.random.default_rng(0).uniform(0.5, 1.5, (d, d))
         np.fill_diagonal(weights, 0.0)
+        far = np.random.default_rng(1).uniform(0.5, 1.0, (d, d))
         for dtype in ("float64", "float32"):
             loss, ball = Denoising(M.astype(dtype)), NuclearBall(0.9 * tau)
             uneven = wp.Problem(loss, L1(2.0, weights.astype(dtype)), ball)
             even = wp.Problem(loss, L1(2.0), ball)
+            ends = ((M - far).astype(dtype), (M + far).astype(dtype))
+            ranges = wp.Problem(loss, Box(*ends, 1.0), ball)
+            most = float(np.abs(M).max())
+            one = wp.Problem(loss, Box(-0.5 * most, 0.5 * most, 1.0), ball)
             cases = {
                 "weights, LeanSplitting": (uneven, LeanSplitting()),
                 "weights, DavisYin": (uneven, DavisYin()),
                 "equal weights, LeanSplitting": (even, LeanSplitting()),
+                "bounds, LeanSplitting": (ranges, LeanSplitting()),
+                "bounds, DavisYin": (ranges, DavisYin()),
+                "one range, LeanSplitting": (one, LeanSplitting()),
             }
             times: dict[str, list[float]] = {name: [] for name in cases}
             for _ in range(options.repeat + 1):

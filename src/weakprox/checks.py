@@ -14,7 +14,7 @@ from weakprox.errors import WeakproxError
 from weakprox.linalg.arrays import Array, eps_of, gaussian, inner, norm, sqnorm
 from weakprox.linalg.lowrank import LowRank
 from weakprox.passes import SeparableForm
-from weakprox.penalties import L1, GroupL2, SignedL1
+from weakprox.penalties import L1, Box, GroupL2
 from weakprox.penalties.base import Smoothed
 from weakprox.protocols import (
     Loss,
@@ -144,8 +144,9 @@ def check_smoothing(
 def _formed(form: SeparableForm, X: Array) -> float:
     """R(X) by its form, without the curvature."""
     groups = GroupL2(form.rows), GroupL2(form.columns, "columns")
-    sides = SignedL1(form.above, 0.0), SignedL1(0.0, form.below)
-    entries = sides[0].value(X - form.high) + sides[1].value(X - form.low)
+    low, high = form.bounds or (form.low, form.high)
+    sides = Box(-math.inf, high, form.above), Box(low, math.inf, form.below)
+    entries = sum(side.value(X) for side in sides)
     entries += sum(L1(*pair).value(X) for pair in form.weights)
     return entries + sum(part.value(X) for part in groups)
 

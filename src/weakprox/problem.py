@@ -20,14 +20,13 @@ from weakprox.linalg.operators import products
 from weakprox.linalg.tiled import Factored
 from weakprox.losses.cells import Cells
 from weakprox.losses.observed import Observed
-from weakprox.passes import SeparableForm, Step, ValueForm, passes_for
+from weakprox.passes import SeparableForm, Step, ValueForm, beside, passes_for
 from weakprox.penalties import Zero
 from weakprox.penalties.base import Smoothed
 from weakprox.penalties.fixed import without_constraints
 from weakprox.protocols import Batch, Loss, Penalty, SpectralTerm
 from weakprox.resources.memory import budget
 
-HUGE = 1e18  # size of weights from which they are scaled
 SMALL_TARGET = 128  # size up to which a sparse target is made dense, which is faster
 
 
@@ -114,7 +113,8 @@ class Problem:
         centred = self.of_loss.own and self.of_loss.centre is not None
         self._form = None
         if centred and form is not None and -math.inf < form.low <= form.high < math.inf:
-            kinds = (form.rows, form.columns, form.low or form.high, form.weights)
+            shifted = form.low or form.high or form.bounds is not None
+            kinds = (form.rows, form.columns, shifted, form.weights)
             self._form = form if sum(map(bool, kinds)) < 2 else None
         if self._form is None or values is None:
             values = None
@@ -122,7 +122,7 @@ class Problem:
             values = None  # a contradictory declaration, which would prove nothing
         elif values.symmetric and not _is_invariant(self._form, self.loss.shape):
             values = None
-        self._weights: tuple[float, float, Any] | None = None  # not read yet
+        self._beside: dict[str, Any] | None = None  # not read yet
         self.values_form: ValueForm | None = values  # h as a function of singular values
 
     def __getstate__(self) -> dict[str, Any]:
@@ -178,7 +178,7 @@ class Problem:
     def _check_kind(self) -> None:
         """Check that the arrays of the penalty can be combined with those of the loss."""
         form = self.of_penalty.form
-        if form is not None and form.weights:
+        if form is not None and (form.weights or form.bounds is not None):
             return  # they are converted
         rows = 1 if self.penalty.rowwise else self.shape[0]  # one is enough if all are alike
         X = arrays.zeros((rows, self.shape[1]), self.loss.reference)
@@ -349,40 +349,29 @@ class Problem:
             return None
         slopes = form.above, form.below, form.rows, form.columns, form.low, form.high
         step = Step(gamma, self.loss.smoothness, self.penalty.curvature, *slopes)
-        if not form.weights:
+        if not form.weights and form.bounds is None:
             return step
-        if self._weights is None:
-            self._weights = self._weights_beside(form)
-        factor, steepness, weights = self._weights
-        return step._replace(factor=factor, steepness=steepness, weights=weights)
+        if self._beside is None:
+            self._beside = beside.of_form(form, arrays.contiguous(self.centre()), passes_for)
+        return step._replace(**self._beside)
 
     @property
-    def weight_bytes(self) -> int:
-        """Bytes of the array that passes make of weights; 0 if they need no copy."""
+    def beside_bytes(self) -> int:
+        """Bytes of the array that passes make of weights or bounds; 0 if they need none."""
         form, reference = self._form, self.loss.reference
-        if form is None or not form.weights or self.elsewhere or arrays.in_file(reference):
+        if form is None or self.elsewhere or arrays.in_file(reference):
+            return 0
+        whole = int(math.prod(self.shape) * reference.dtype.itemsize)
+        if form.bounds is not None:  # one row may stand for all
+            rows = max(end.shape[0] for end in form.bounds)
+            return 2 * whole if rows > 1 else 2 * whole // self.shape[0]
+        if not form.weights:
             return 0
         weights = form.weights[0][1]
         wide = weights.dtype.itemsize > reference.dtype.itemsize
         moved = arrays.in_file(weights) or not arrays.is_numpy(reference)
-        if len(form.weights) == 1 and weights.shape == self.shape and not (wide or moved):
-            return 0
-        return int(math.prod(self.shape) * reference.dtype.itemsize)
-
-    def _weights_beside(self, form: SeparableForm) -> tuple[float, float, Any]:
-        """The factor of weights, the norm of their product, and the weights beside C."""
-        C = arrays.contiguous(self.centre())
-        factor, weights = form.weights[0]
-        if len(form.weights) > 1:  # their sum
-            factor = 1.0
-            weights = sum(number * wide(one) for number, one in form.weights)
-        most = arrays.largest(weights)
-        if most and not 1.0 / HUGE < most < HUGE:
-            # float32 and squares would overflow, or lose small numbers
-            factor, weights = factor * most, wide(weights) / most
-        spread = math.prod(self.shape) / weights.size  # how often each of them occurs
-        steepness = factor * math.sqrt(spread) * norm(weights)
-        return factor, steepness, passes_for(C).beside(C, weights)
+        fits = weights.shape == self.shape and not (wide or moved)
+        return 0 if len(form.weights) == 1 and fits else whole
 
     def smooth_value(self, X: Array | LowRank, batch: Batch | None = None) -> float:
         """G(X) + R(X)."""
@@ -453,10 +442,10 @@ def _is_invariant(form: SeparableForm, shape: tuple[int, int]) -> bool:
     """Whether R(X) = R(X') for all X, so that steps keep z symmetric."""
     if form.rows or form.columns:
         return False
-    for _, weights in form.weights:
-        if any(mine not in (1, size) for mine, size in zip(weights.shape, shape, strict=True)):
+    for array in (*(weights for _, weights in form.weights), *(form.bounds or ())):
+        if any(mine not in (1, size) for mine, size in zip(array.shape, shape, strict=True)):
             return False  # an error, which is raised elsewhere
-        whole = np.broadcast_to(weights, shape)
+        whole = np.broadcast_to(array, shape)
         if not np.array_equal(whole, whole.T):
             return False
     return True

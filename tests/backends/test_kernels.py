@@ -59,7 +59,7 @@ def weighted(k, shape, dtype=torch.float32):
     rng = np.random.default_rng([7, *shape])
     weights = there(rng.choice([0.0, 0.3, 1.0, 50.0], shape) * rng.random(shape), dtype)
     here = weights.double().cpu().numpy()
-    return k._replace(weights=weights), k._replace(weights=here)
+    return k._replace(beside=weights), k._replace(beside=here)
 
 
 def far(found, expected):

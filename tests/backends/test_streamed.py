@@ -9,6 +9,7 @@ from weakprox.errors import InputError, ShapeError
 from weakprox.linalg.lowrank import LowRank
 from weakprox.losses import Denoising
 from weakprox.passes import Step, reference, streamed
+from weakprox.passes.beside import Bounds
 from weakprox.penalties import L1, Box, ElasticNet, GroupL2, SignedL1
 from weakprox.problem import Problem
 from weakprox.spectral import NuclearBall, NuclearNorm, TracePSD
@@ -36,6 +37,9 @@ def streaming(M, device="cpu"):
 
 
 UNEVEN = np.random.default_rng(2).choice([0.0, 0.5, 2.0], (96, 64))
+LOW = np.where(UNEVEN > 1.0, -np.inf, UNEVEN - 0.5)
+HIGH = np.where(UNEVEN == 0.0, np.inf, UNEVEN + 3.0)
+BOUNDS = Bounds((LOW, HIGH), (96, 64), 8)
 TERMS = {
     "L1": (L1(0.7), NuclearBall),
     "signed": (SignedL1(0.5, 1.0), NuclearBall),
@@ -44,6 +48,8 @@ TERMS = {
     "none": (None, NuclearBall),
     "box": (Box(-1.0, 6.0, 1.0), NuclearBall),
     "positive": (Box(0.1, np.inf, 0.3), NuclearBall),
+    "bounds": (Box(LOW, HIGH, 1.0), NuclearBall),
+    "row of bounds": (Box(-1.0, 3.0 + UNEVEN[:1], 1.0), NuclearBall),
     "weights": (L1(0.7, UNEVEN), NuclearBall),
     "row of weights": (SignedL1(0.1, 0.2) + L1(0.7, UNEVEN[:1]), NuclearBall),
     "norm": (L1(0.7), lambda tau: NuclearNorm(12.0)),
@@ -89,15 +95,20 @@ def test_a_power_step_is_one_sweep(device):
 @on_devices
 @pytest.mark.parametrize(
     "ends",
-    [{}, {"low": -0.5, "high": 1.0}, {"factor": 0.4, "weights": UNEVEN}],
-    ids=["zero", "bounds", "weights"],
+    [
+        {},
+        {"low": -0.5, "high": 1.0},
+        {"factor": 0.4, "beside": UNEVEN},
+        {"bounded": True, "beside": BOUNDS},
+    ],
+    ids=["zero", "bounds", "weights", "arrays of bounds"],
 )
 def test_passes_agree_with_the_reference(device, ends):
     M, _ = matrix()
     C = streaming(M, device).target / 2.0
     z, rng, k0 = C.fresh(), np.random.default_rng(1), Step(0.7, 1.0, 0.1, 0.7, 0.3, **ends)
-    k = k0._replace(weights=streamed.beside(C, UNEVEN)) if k0.weighted else k0
-    z.weights = k.weights
+    k = k0 if k0.beside is None else k0._replace(beside=streamed.beside(C, k0.beside))
+    z.beside = k.beside
     U, V = (np.linalg.qr(rng.standard_normal((n, 3)))[0] for n in M.shape)
     X, half, whole = LowRank(U, np.array([9.0, 5.0, 1.0]), V.T), M / 2.0, np.empty_like(M)
     here = LowRank(
@@ -126,8 +137,8 @@ def test_weights_in_files(tmp_path, device, stored):
     np.save(tmp_path / "W.npy", UNEVEN.astype(stored) / 3.0)
     W = np.load(tmp_path / "W.npy", mmap_mode="r")
     problem = Problem(streaming(M, device), L1(2.1, W), NuclearBall(tau))
-    assert np.shares_memory(problem.entrywise().weights.host, W)
-    assert problem.entrywise().weights.rows == 16
+    assert np.shares_memory(problem.entrywise().beside.host, W)
+    assert problem.entrywise().beside.rows == 16
     found = wp.minimize(problem, tol=1e-3, progress=False, checkpoint=tmp_path / "run")
     wanted = wp.minimize(Problem(Denoising(M), L1(0.7, UNEVEN), NuclearBall(tau)), tol=1e-3)
     assert found.certified

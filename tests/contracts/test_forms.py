@@ -15,6 +15,8 @@ from weakprox.spectral import NuclearBall, NuclearNorm, TracePSD
 
 UNEVEN = np.random.default_rng(2).choice([0.0, 0.5, 3.0], (60, 60))
 UNEVEN = np.triu(UNEVEN) + np.triu(UNEVEN, 1).T  # free entries among them
+LOW = np.where(UNEVEN > 1.0, -np.inf, UNEVEN - 0.8)
+HIGH = np.where(UNEVEN == 0.0, np.inf, UNEVEN + 0.4)
 PENALTIES = {
     "none": None,
     "l1": L1(0.3),
@@ -30,6 +32,8 @@ PENALTIES = {
     "negative": Box(-1.0, -0.5, 0.2),
     "box + elastic net": Box(-1.0, 1.2, 0.4) + ElasticNet(0.0, 0.05),
     "box + l1": Box(0.0, np.inf, 0.3) + L1(0.2),
+    "bounds": lambda m, d: Box(LOW[:m, :d], HIGH[:m, :d], 0.6),
+    "bounds + elastic net": lambda m, d: Box(-1.0, HIGH[:m, :d], 0.4) + ElasticNet(0.0, 0.05),
     "weights": lambda m, d: L1(0.3, UNEVEN[:m, :d]),
     "weights + signed": lambda m, d: L1(0.3, UNEVEN[:m, :d]) + SignedL1(0.05, 0.1, 0.05),
 }

@@ -94,13 +94,23 @@ def test_a_run_goes_on_from_its_moves(here):
 
 
 UNEVEN = np.random.default_rng(2).choice([0.0, 0.5, 2.0], M.shape)
+LOW = np.where(UNEVEN > 1.0, -np.inf, UNEVEN - 0.6)
+HIGH = np.where(UNEVEN == 0.0, np.inf, UNEVEN + 1.0)
 
 
-@pytest.mark.parametrize("weights", [None, UNEVEN], ids=["even", "uneven"])
-def test_a_run_goes_on_from_a_file(tmp_path, weights):
+@pytest.mark.parametrize(
+    "penalty",
+    [
+        wp.penalties.L1(LAM),
+        wp.penalties.L1(LAM, UNEVEN),
+        wp.penalties.Box(LOW, HIGH, LAM),
+    ],
+    ids=["even", "uneven", "bounds"],
+)
+def test_a_run_goes_on_from_a_file(tmp_path, penalty):
     D, path = da.from_array(M, chunks=(90, 120)), tmp_path / "run.safetensors"
     options = {"tol": TOL, "checkpoint": path, "checkpoint_every": 0.0}
-    given = problem(D, TAU, wp.penalties.L1(LAM, weights))
+    given = problem(D, TAU, penalty)
     wp.minimize(given, max_svds=4, **options)
     assert path.stat().st_size < M.nbytes
     on = wp.minimize(given, resume=True, **options)
@@ -112,6 +122,8 @@ FORMS = {
     "groups": (wp.penalties.GroupL2(1.0), wp.spectral.NuclearBall(TAU)),
     "signed": (wp.penalties.SignedL1(LAM, 2 * LAM), wp.spectral.NuclearBall(TAU)),
     "box": (wp.penalties.Box(-0.1, 3.0, LAM), wp.spectral.NuclearBall(TAU)),
+    "bounds": (wp.penalties.Box(LOW, HIGH, LAM), wp.spectral.NuclearBall(TAU)),
+    "row of bounds": (wp.penalties.Box(-0.1, UNEVEN[:1], LAM), wp.spectral.NuclearBall(TAU)),
     "weights": (wp.penalties.L1(LAM, UNEVEN), wp.spectral.NuclearBall(TAU)),
     "none": (None, wp.spectral.NuclearBall(TAU)),
 }

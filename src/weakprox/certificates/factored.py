@@ -118,7 +118,7 @@ class FactoredDual(OwnBound):
         size += k.curvature * math.sqrt(sums.square) + k.reach(self.engine.z.shape)
         scale = smooth + sums.penalty + conjugate + size * math.sqrt(sums.square)
         scale += size * math.sqrt(sums.rest) / (k.beta + k.curvature)
-        scale += k.offset(self.engine.z.shape)  # of the conjugate of R, a part of `along`
+        scale += sums.offset(k, self.engine.z.shape)  # of the conjugate of R, a part of `along`
         across = sums.across
         if math.isnan(across):
             # from the squares of U and V, and V'R; the vectors need not be orthogonal

@@ -12,7 +12,7 @@ import typer
 from weakprox.cli.console import DONE, FAILED
 from weakprox.losses import Completion, Denoising, Huber
 from weakprox.passes import compiling
-from weakprox.penalties import L1, GroupL2
+from weakprox.penalties import L1, Box, GroupL2
 from weakprox.problem import Problem
 from weakprox.protocols import Penalty
 from weakprox.spectral import NuclearBall, NuclearNorm
@@ -37,7 +37,9 @@ def compile_passes() -> None:
     rows, cols = np.nonzero(rng.random(M.shape) < 0.5)
     os.environ["WEAKPROX_COMPILE"] = "always"
     compiling.COMPILED_FROM = 0  # also for this small matrix
-    penalties: list[Penalty] = [L1(0.1), L1(0.1, 1.0 + rng.random(M.shape)), GroupL2(0.1)]
+    uneven = rng.random(M.shape)
+    penalties: list[Penalty] = [L1(0.1), L1(0.1, 1.0 + uneven), GroupL2(0.1)]
+    penalties += [Box(-4.0, 5.0, 4.0), Box(-4.0, 4.0 + uneven, 4.0)]
     for dtype, penalty in product(("float32", "float64"), penalties):
         problem = Problem(Denoising(M.astype(dtype)), penalty, NuclearBall(20.0))
         result = minimize(problem, "lean-splitting", tol=1e-3, progress=False)

@@ -69,9 +69,9 @@ class Blocked(Rows):
     def held(self) -> list[Task]:
         return self._parts
 
-    def beside(self, weights: list[Task] | None) -> list[Any]:
-        """Weights of each block's rows, None if there are none."""
-        return [None] * len(self._parts) if weights is None else weights
+    def beside(self, given: list[Task] | None) -> list[Any]:
+        """Weights or bounds of each block's rows, None if there are none."""
+        return [None] * len(self._parts) if given is None else given
 
     def fresh(self) -> Target:
         """A target with arbitrary contents, on the workers of the blocks."""
@@ -105,13 +105,13 @@ class Target(Rows, Replayed):
         """The blocks, recomputed if another target has taken them over."""
         if self._states is None:
             moves, parts = shared(self.moves), self.source.held()
-            weights = self.source.beside(self.weights)
-            self._states = keep(each(work.replayed, parts, weights, [moves] * len(parts)))
+            others = self.source.beside(self.beside)
+            self._states = keep(each(work.replayed, parts, others, [moves] * len(parts)))
         return self._states
 
     def take_over(self, other: Target) -> None:
         """Take the state and blocks of another target, which keeps only its moves."""
-        other.weights = self.weights  # one from a file has none
+        other.beside = self.beside  # one from a file has none
         self.moves, self._states = list(other.moves), other.held()
         other._states = other.product = None
 
@@ -121,15 +121,15 @@ class Target(Rows, Replayed):
         last: list[Any] = [None] * len(parts) if move.V is None else self.held()
         many = [[shared(x)] * len(parts) for x in (move, Q)]
         B = [None] * len(parts) if B is None else B
-        weights = self.source.beside(self.weights)
-        states = each(work.moved, parts, weights, last, *many, B)
+        others = self.source.beside(self.beside)
+        states = each(work.moved, parts, others, last, *many, B)
         kept = keep([*states, *each(work.found, states)])
         # release the old blocks before the new ones exist, so that each can be freed in turn
         self._states, found = kept[: len(parts)], kept[len(parts) :]
         self.moves = [*([] if move.V is None else self.moves), move]
         self.product = None
         del last, states, B
-        held = parts if self.weights is None else [*parts, *weights]
+        held = parts if self.beside is None else [*parts, *others]
         return fetch(found, [*held, *self._states])
 
 

@@ -15,23 +15,26 @@ from weakprox.distributed.engine import each, fetch, keep, shared, tree
 from weakprox.linalg import decompositions
 from weakprox.linalg.lowrank import LowRank, Projection
 from weakprox.linalg.lowrank import blend_into as blend_into
+from weakprox.passes.beside import Bounds
 from weakprox.passes.reference import Step, Sums
 
 COMPILED, IN_FLOAT64 = True, False  # as in `passes.interface`
 SPANNED = 1e-12  # distance at which vectors count as spanned by others
 
 
-def beside(C: Any, weights: Any) -> list[Any]:
+def beside(C: Any, given: Any) -> list[Any]:
     """As `reference.beside`: rows are sent to the workers once, block after block."""
-    spread, found = np.broadcast_to(weights, C.shape), []
+    bounds, found = isinstance(given, Bounds), []
+    spread = given if bounds else np.broadcast_to(given, C.shape)
     for part, rows in zip(C.held(), C.slices, strict=True):
-        found += keep(each(work.beside, [part], [np.array(spread[rows])]))
+        sent = np.array(spread[rows])
+        found += keep(each(work.kept, [sent]) if bounds else each(work.beside, [part], [sent]))
     return found
 
 
 def first(C: Any, z: Any, k: Step, Q: Any = None) -> Any:
     """Set z to prox_{gamma R}(gamma beta C); return z Q if a block Q is given."""
-    found = z.move(work.Move(k.unweighted), Q)
+    found = z.move(work.Move(k.bare), Q)
     return None if Q is None else np.concatenate([product for _, product in found])
 
 
@@ -39,9 +42,9 @@ def look(C: Any, z: Any, X: LowRank, k: Step) -> Sums:
     """The sums at X, in float64."""
     parts = C.held()
     held = [None] * len(parts) if z is None else z.held()
-    right, step = shared((X.s, X.Vt)), [k.unweighted] * len(parts)
-    left, weights = [X.U[rows] for rows in C.slices], C.beside(k.weights)
-    looked = each(work.looked, parts, weights, held, left, [right] * len(parts), step)
+    right, step = shared((X.s, X.Vt)), [k.bare] * len(parts)
+    left, others = [X.U[rows] for rows in C.slices], C.beside(k.beside)
+    looked = each(work.looked, parts, others, held, left, [right] * len(parts), step)
     sums = tree(work.added, looked)
     found = fetch([sums], [*parts, *(() if z is None else held)])[0]
     return Sums(*(float(x) for x in found))
@@ -61,7 +64,7 @@ def advance(
         solved = decompositions.lstsq(z.product[0], V)
         if np.linalg.norm(z.product[0] @ solved - V) <= SPANNED:
             Y, T, B = z.product[0], solved, z.product[1]
-    move = work.Move(k.unweighted, change, V, Y, (T * shrink).astype(z.dtype))
+    move = work.Move(k.bare, change, V, Y, (T * shrink).astype(z.dtype))
     found = z.move(move, Q, B)
     sums = Sums(*(float(x) for x in work.added([sums for sums, _ in found])))
     sums = sums._replace(square=float(values @ values))

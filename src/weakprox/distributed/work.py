@@ -21,7 +21,7 @@ Vector = np.ndarray[Any, np.dtype[np.float64]]
 class Move(NamedTuple):
     """One step of z, small enough to be stored, from which z can be recomputed from C.
 
-    Its weights are not part of it, but blocks beside those of C.
+    Its weights or bounds are not part of it, but blocks beside those of C.
 
     The low-rank point of a step has its left vectors in the span of z Y, for a narrow Y, so
     Y and a small T are enough: X = (z Y) T V'.
@@ -71,9 +71,9 @@ def moved(
 ) -> State:
     """The next z of this block; the last one is not changed. B is z Y, if known.
 
-    w are the weights of these rows, if there are any.
+    w are the weights or bounds of these rows, if there are any.
     """
-    k = move.step._replace(weights=w)
+    k = move.step._replace(beside=w)
     if move.V is None or move.Y is None or state is None:
         z = _fresh(c)
         product = _passes(z, c).first(c, z, k, Q)
@@ -103,13 +103,20 @@ def looked(
     c: Block, w: Block | None, held: Any, U: Block, right: tuple[Block, Block], k: Step
 ) -> Vector:
     """All sums over this block at the point U s Vt."""
-    k = k._replace(weights=w)
+    k = k._replace(beside=w)
     return np.array(_passes(c).look(c, _of(held), LowRank(U, *right), k))
 
 
 def beside(c: Block, weights: Block) -> Block:
     """Weights of the rows of a block, as passes over it read them."""
     return _passes(c).beside(c, weights)  # type: ignore[no-any-return]
+
+
+def kept(bounds: Block) -> Block:
+    """Bounds of the rows of a block, read-only like weights."""
+    found = bounds.view()
+    found.flags.writeable = False
+    return found
 
 
 def multiplied(held: Any, V: Block, quick: bool) -> Block:

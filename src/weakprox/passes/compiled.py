@@ -13,6 +13,8 @@ from typing import Any
 
 import numba
 import numpy as np
+from numba import types
+from numba.extending import overload
 
 from weakprox.linalg.arrays import Array
 from weakprox.linalg.lowrank import LowRank
@@ -29,6 +31,32 @@ PIECES = 8  # partial sums of products with the transpose, for any number of thr
 compiled = numba.njit(
     nogil=True, cache=True, fastmath={"contract", "reassoc", "nsz"}, error_model="numpy"
 )
+
+
+def _at(ends: Any, i: int, j: int) -> Any:
+    """Where the slopes of an entry begin: `ends` are two numbers, or bounds side by side."""
+
+
+def _rows_of(ends: Any, i: int, end: int) -> Any:
+    """The bounds of some rows."""
+
+
+@overload(_at, inline="always")
+def _typed_at(ends, i, j):  # type: ignore[no-untyped-def]
+    if isinstance(ends, types.Array):
+        # one row may stand for all
+        return lambda ends, i, j: (
+            ends[min(i, ends.shape[0] - 1), j],
+            ends[min(i, ends.shape[0] - 1), j + ends.shape[1] // 2],
+        )
+    return lambda ends, i, j: ends
+
+
+@overload(_rows_of, inline="always")
+def _typed_rows_of(ends, i, end):  # type: ignore[no-untyped-def]
+    if isinstance(ends, types.Array):
+        return lambda ends, i, end: ends[i:end] if ends.shape[0] > 1 else ends
+    return lambda ends, i, end: ends
 
 
 @compiled
@@ -54,7 +82,7 @@ def _step_tile(C, old, z, X, numbers, ends, weights, sums):  # type: ignore[no-u
                 price += max(above * x, -below * x)
                 along += s * x
             else:
-                low, high = ends
+                low, high = _at(ends, i, j)
                 s = min(max((t - min(max(t, low), high)) * steep, -below), above)
                 price += above * max(x - high, 0.0) + below * max(low - x, 0.0)
                 along += s * x - (high * max(s, 0.0) + low * min(s, 0.0))
@@ -129,7 +157,7 @@ def _look_part(c_row, z_row, x_row, cuts, numbers, ends, weights, i, start, leng
             price += max(above * x, -below * x)
             along += s * x
         else:
-            low, high = ends
+            low, high = _at(ends, i, start + j)
             s = min(max((t - min(max(t, low), high)) * steep, -below), above)
             price += above * max(x - high, 0.0) + below * max(low - x, 0.0)
             along += s * x - (high * max(s, 0.0) + low * min(s, 0.0))
@@ -195,7 +223,7 @@ def _first_tile(C, z, scale, above, below, ends, weights):  # type: ignore[no-un
             elif ends is None:
                 z_row[j] = t - min(max(t, -below), above)
             else:
-                low, high = ends
+                low, high = _at(ends, i, j)
                 z_row[j] = t - min(max(t - min(max(t, low), high), -below), above)
 
 
@@ -215,8 +243,8 @@ def _advance(C, old, z, left, Vt, Q, B, numbers, ends, weights, sums, apart, low
         c, before, after, X = C[i:end], old[i:end], z[i:end], room[: end - i]
         made = after if apart else fresh[: end - i]
         np.dot(left[i:end], Vt, X)
-        here = _within(weights, i, end)
-        _step_tile(c, before, made, X, numbers, ends, here, sums[i:end])
+        here, own = _within(weights, i, end), _rows_of(ends, i, end)
+        _step_tile(c, before, made, X, numbers, own, here, sums[i:end])
         if not apart:
             after[:] = made
         if Q.shape[1] > 0:
@@ -268,15 +296,16 @@ def _look(C, z, left, Vt, numbers, ends, weights, level, columns, sums, low, hig
         X = room[: end - i]
         np.dot(left[i:end], Vt, X)
         here, found = _within(weights, i, end), sums[:, i:end]
-        _look_tile(C[i:end], z[i:end], X, numbers, ends, here, level, cuts, parts, found)
+        own = _rows_of(ends, i, end)
+        _look_tile(C[i:end], z[i:end], X, numbers, own, here, level, cuts, parts, found)
 
 
 @compiled
 def _first(C, z, Q, B, scale, above, below, ends, weights, low, high, rows):  # type: ignore[no-untyped-def]
     for i in range(low, high, rows):
         end = min(i + rows, high)
-        here = _within(weights, i, end)
-        _first_tile(C[i:end], z[i:end], scale, above, below, ends, here)
+        here, own = _within(weights, i, end), _rows_of(ends, i, end)
+        _first_tile(C[i:end], z[i:end], scale, above, below, own, here)
         if Q.shape[1] > 0:
             np.dot(z[i:end], Q, B[i:end])
 
@@ -320,8 +349,10 @@ def look(C: Array, z: Array | None, X: LowRank, k: Step) -> Sums:
     return Sums._make([*map(float, sums.sum(axis=1)), group_norms(X, k)])
 
 
-def _ends(k: Step, kind: Callable[[float], Any]) -> tuple[Any, Any] | None:
-    """Where the slopes begin, as numbers of this type; None if that is zero."""
+def _ends(k: Step, kind: Callable[[float], Any]) -> Any:
+    """Where the slopes begin, as an array or as numbers of this type; None if that is zero."""
+    if k.bounded:
+        return k.beside
     return (kind(k.low), kind(k.high)) if k.shifted else None
 
 
@@ -329,7 +360,7 @@ def _weights(
     k: Step, kind: Callable[[float], Any], scale: float = 1.0
 ) -> tuple[Any, Array] | None:
     """The factor, as a number of this type, and the weights; None if there are none."""
-    return (kind(scale * k.factor), k.weights) if k.weighted else None
+    return (kind(scale * k.factor), k.beside) if k.weighted else None
 
 
 def _groups(C: Array, z: Array | None, left: Array, Vt: Array, k: Step) -> tuple[float, Array]:
@@ -374,9 +405,9 @@ def advance_from(
     return found, None if Q is None else B
 
 
-def beside(C: Array, weights: Any) -> Array:
+def beside(C: Array, given: Any) -> Array:
     """As `reference.beside`: read-only, so that passes are compiled for such arrays alone."""
-    found: Array = reference.beside(C, weights).view()
+    found: Array = reference.beside(C, given).view()
     found.flags.writeable = False
     return found
 

@@ -42,19 +42,20 @@ ADVANCE, ADVANCE_64, MOVED, LOOK, VALUE, TIMES, TRANSPOSE = (
 
 def first(C: Array, z: Array, k: Step, Q: Array | None = None) -> Array | None:
     """As `reference.first`."""
-    if k.grouped or (Q is not None and Q.shape[1] > WIDEST):
-        reference.first(C, z, k) if k.grouped else first(C, z, k)
+    apart = k.grouped or k.bounded  # once in a run; there is no kernel for arrays of bounds
+    if apart or (Q is not None and Q.shape[1] > WIDEST):
+        reference.first(C, z, k) if apart else first(C, z, k)
         return None if Q is None else times(z, Q)
-    return enqueue_first(C, z, _numbers(k.numbers, C), Q, k.groups, k.weights)
+    return enqueue_first(C, z, _numbers(k.numbers, C), Q, k.groups, k.beside)
 
 
 def look(C: Array, z: Array | None, X: LowRank, k: Step) -> Sums:
     """As `reference.look`, without `across`."""
-    if int(X.s.shape[0]) > (WIDEST_LOOK if C.element_size() == 4 else WIDEST):
+    if k.bounded or int(X.s.shape[0]) > (WIDEST_LOOK if C.element_size() == 4 else WIDEST):
         return reference.look(C, z, X, k)
     numbers = _numbers(k.numbers, C)
     # one transfer to the host
-    terms = enqueue_look(C, z, X, numbers, k.groups, k.weights).tolist()
+    terms = enqueue_look(C, z, X, numbers, k.groups, k.beside).tolist()
     found = Sums._make([*terms, group_norms(X, k)])
     return found._replace(square=squared_norm(X.U, X.s, X.Vt.T)) if k.curvature else found
 
@@ -63,10 +64,10 @@ def advance(
     C: Array, z: Array, X: LowRank, k: Step, change: float, Q: Array | None = None
 ) -> tuple[Sums, Array | None]:
     """As `reference.advance`."""
-    if k.grouped and int(X.s.shape[0]) > WIDEST:
+    if k.bounded or (k.grouped and int(X.s.shape[0]) > WIDEST):
         return reference.advance(C, z, X, k, change, Q)
     numbers = _numbers((*k.numbers, change), C)
-    out, B = enqueue_advance(C, z, X, numbers, Q, groups=k.groups, weights=k.weights)
+    out, B = enqueue_advance(C, z, X, numbers, Q, groups=k.groups, weights=k.beside)
     return Sums._make([*out.tolist(), group_norms(X, k)]), B
 
 
@@ -235,9 +236,9 @@ def _numbers(numbers: Any, C: Array) -> Array:
     return torch.tensor((*numbers, 1.0), dtype=torch.float64, device=C.device)
 
 
-def beside(C: Array, weights: Any) -> Array:
+def beside(C: Array, given: Any) -> Array:
     """As `reference.beside`, in contiguous memory."""
-    return reference.beside(C, weights).contiguous()
+    return reference.beside(C, given).contiguous()
 
 
 def times(z: Array, V: Array) -> Array:

@@ -56,7 +56,7 @@ def applies(C: Array, width: int) -> bool:
 @contextmanager
 def lent(C: Array, arena: Any, k: Step) -> Iterator[DeviceEngine]:
     """Lend an engine to one run at a time; small ones are reused."""
-    how: Any = {"groups": k.groups, "weights": k.weights}
+    how: Any = {"groups": k.groups, "weights": k.beside}
     if not _records(C):
         engine = DeviceEngine(C, arena.like(C), **how)
         try:
@@ -73,7 +73,7 @@ def lent(C: Array, arena: Any, k: Step) -> Iterator[DeviceEngine]:
     idle.use(FIRST)
     idle.C.copy_(C)
     if k.weighted:
-        idle.weights.copy_(k.weights)
+        idle.weights.copy_(k.beside)
     try:
         yield idle
     finally:

@@ -112,16 +112,16 @@ class Engine:
         z is overwritten.
     symmetric : bool
         Whether C is symmetric, so that eigenpairs of z are computed.
-    weights : array beside C, optional
-        Those of the steps, from which a z that is not stored is recomputed.
+    beside : array beside C, optional
+        That of the steps, from which a z that is not stored is recomputed.
     """
 
     def __init__(
-        self, C: Array, z: Array, *, symmetric: bool = False, weights: Any = None
+        self, C: Array, z: Array, *, symmetric: bool = False, beside: Any = None
     ) -> None:
         self.C, self.z, self.symmetric = C, z, symmetric
         if isinstance(z, reference.Replayed):
-            z.weights = weights
+            z.beside = beside
         self._passes, self.eps, self._cast = passes_for(z, C), eps_of(z), namespace(z).astype
         self.products = products_for(z, self._passes)
         self._decompose = partial(eigenpairs if symmetric else refined, self.products)
@@ -251,8 +251,8 @@ def engine_for(
         from weakprox.passes import device_engine
 
         C = C.contiguous()
-        if not symmetric and device_engine.applies(C, width):
+        if not (symmetric or k.bounded) and device_engine.applies(C, width):
             with device_engine.lent(C, arena, k) as engine:
                 yield engine
             return
-    yield Engine(C, arena.like(C), symmetric=symmetric, weights=k.weights)
+    yield Engine(C, arena.like(C), symmetric=symmetric, beside=k.beside)

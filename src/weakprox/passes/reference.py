@@ -20,7 +20,6 @@ from weakprox.linalg.arrays import (
     Array,
     clip_into,
     in_file,
-    like,
     multiply,
     namespace,
     rough_inner,
@@ -36,7 +35,8 @@ from weakprox.linalg.arrays import quick_times as quick_times
 from weakprox.linalg.arrays import quick_transpose_times as quick_transpose_times
 from weakprox.linalg.lowrank import LowRank
 from weakprox.linalg.lowrank import blend_into as blend_into
-from weakprox.linalg.tiled import Tiled
+from weakprox.passes.beside import beside as beside
+from weakprox.passes.beside import halves
 
 COMPILED, IN_FLOAT64 = False, False  # as in `interface`
 TERMS = 6  # fields of Sums that are sums over entries; the last follows from factors
@@ -49,9 +49,11 @@ class SeparableForm:
 
     The norms are Euclidean, and low <= high are finite: a side without a bound has the slope
     0. Each of the `weights` is a number a and an array W on the host that broadcasts to the
-    shape of X, and adds the sum of a W |x|. The penalty's quadratic is not part of the form
-    but its `curvature`. Passes support one of these at a time: groups of rows, groups of
-    columns, bounds other than zero, weights. Entries are thresholded, groups are scaled.
+    shape of X, and adds the sum of a W |x|. The `bounds`, two arrays that broadcast as well,
+    take the place of low and high; infinite ones have no slope. The penalty's quadratic is not
+    part of the form but its `curvature`. Passes support one of these at a time: groups of
+    rows, groups of columns, bounds other than zero, weights. Entries are thresholded, groups
+    are scaled.
     """
 
     above: float = 0.0
@@ -61,6 +63,7 @@ class SeparableForm:
     low: float = 0.0
     high: float = 0.0
     weights: tuple[tuple[float, Any], ...] = field(default=(), compare=False)
+    bounds: tuple[Any, Any] | None = field(default=None, compare=False)
 
     def __add__(self, other: SeparableForm) -> SeparableForm | None:
         """The form of a sum of penalties; None if slopes begin at different entries."""
@@ -70,6 +73,11 @@ class SeparableForm:
         ends = min(lows or highs or {0.0}), min(highs or lows or {0.0})
         if len(highs) > 1 or len(lows) > 1 or ends[0] > ends[1]:
             return None
+        bounded = [x.bounds for x in both if x.bounds is not None]
+        if bounded and any(x.above or x.below or x.weights for x in both if x.bounds is None):
+            return None
+        if len(bounded) > 1:
+            return None
         return SeparableForm(
             self.above + other.above,
             self.below + other.below,
@@ -77,14 +85,17 @@ class SeparableForm:
             self.columns + other.columns,
             *ends,
             self.weights + other.weights,
+            bounded[0] if bounded else None,
         )
 
 
 class Step(NamedTuple):
     """Constants of a step: its size gamma, those of G, the curvature and form of R.
 
-    With `weights`, an array beside C, an entry has the slopes above + factor w and
-    below + factor w.
+    An array `beside` C has weights w, so that an entry has the slopes above + factor w and
+    below + factor w. If the step is `bounded`, it has twice as many columns, which are the
+    bounds where the slopes of entries begin: the lower ones, then the upper ones; one row of
+    them may stand for all.
     """
 
     gamma: float
@@ -97,8 +108,12 @@ class Step(NamedTuple):
     low: float = 0.0
     high: float = 0.0
     factor: float = 0.0
-    weights: Any = None
+    beside: Any = None
     steepness: float = 0.0  # bound on the Frobenius norm of factor times the weights
+    bounded: bool = False
+    extent: float = 0.0  # sum of the sizes of the finite bounds, the larger one of each entry
+    inner: float = 0.0  # sum of the distances of the ranges between bounds from zero
+    widened: float = 0.0  # sum of the distances by which bounds were rounded outwards
 
     @property
     def numbers(self) -> tuple[float, ...]:
@@ -108,21 +123,29 @@ class Step(NamedTuple):
     @property
     def weighted(self) -> bool:
         """Whether slopes differ between entries; then there are no groups nor bounds."""
-        return self.weights is not None
+        return self.beside is not None and not self.bounded
 
     @property
-    def unweighted(self) -> Step:
+    def bare(self) -> Step:
         """The step without its array."""
-        return self._replace(weights=None) if self.weighted else self
+        return self if self.beside is None else self._replace(beside=None)
 
     def within(self, rows: slice) -> Step:
         """The step for these rows."""
-        return self._replace(weights=self.weights[rows]) if self.weighted else self
+        if self.beside is None or (self.bounded and self.beside.shape[0] == 1):
+            return self
+        return self._replace(beside=self.beside[rows])
 
     def more(self, like: Any) -> Any:
         """The slopes that weights add to entries, in the dtype of an array."""
-        weights = namespace(like).astype(self.weights, like.dtype, copy=False)
+        weights = namespace(like).astype(self.beside, like.dtype, copy=False)
         return self.factor * weights
+
+    def ends(self, like: Any) -> tuple[Any, Any]:
+        """Where the slopes below and above begin, in the dtype of an array if they differ."""
+        if not self.bounded:
+            return self.low, self.high
+        return halves(namespace(like).astype(self.beside, like.dtype, copy=False))
 
     def slopes(self, like: Any) -> tuple[Any, Any]:
         """The least and the largest dual point of entries."""
@@ -134,7 +157,12 @@ class Step(NamedTuple):
     @property
     def shifted(self) -> bool:
         """Whether slopes begin elsewhere than at zero; then there are no groups."""
-        return bool(self.low or self.high)
+        return bool(self.low or self.high or self.bounded)
+
+    @property
+    def plain(self) -> bool:
+        """Whether all entries have the same slopes, which begin at zero, without groups."""
+        return not (self.grouped or self.shifted or self.weighted)
 
     @property
     def grouped(self) -> bool:
@@ -145,7 +173,7 @@ class Step(NamedTuple):
     def groups(self) -> int:
         """Code for kernels: 0 for entries, 1 and 2 for rows and columns, 3 if `shifted`.
 
-        It is 4 if `weighted`.
+        It is 4 if `weighted`. There is no kernel if `bounded`.
         """
         if self.weighted:
             return 4
@@ -164,17 +192,26 @@ class Step(NamedTuple):
 
     def offset(self, shape: Any) -> float:
         """Bound on the sum of |s| times the sizes of the bounds where slopes begin."""
+        if self.bounded:
+            return max(self.above, self.below) * self.extent
         m, n = (int(size) for size in shape)
         return max(self.above * abs(self.high), self.below * abs(self.low)) * m * n
 
+    def opposed(self, shape: Any) -> float:
+        """As `offset`, for the bounds of the other sign than s: those between zero and X."""
+        if self.bounded:
+            return max(self.above, self.below) * self.inner
+        m, n = (int(size) for size in shape)
+        return max(-self.above * self.high, self.below * self.low, 0.0) * m * n
 
-NUMBERS = Step._fields.index("weights")
+
+NUMBERS = Step._fields.index("beside")
 
 
 class Replayed:
-    """A target z that is a function of C, of weights and of the moves that led to it."""
+    """A target z that is a function of C, of an array beside it and of earlier moves."""
 
-    weights: Any = None
+    beside: Any = None
 
 
 class Sums(NamedTuple):
@@ -210,10 +247,21 @@ class Sums(NamedTuple):
         if k.shifted:  # entries may leave their bounds, whose sizes they have there
             whole = k.reach(shape) * math.sqrt(self.square)
             price = min(whole, price + (1.0 + eps) * k.offset(shape))
-        if k.weights is not None:  # they may have been rounded down as well
+        if k.weighted:  # they may have been rounded down as well
             price *= 3.0 + 2.0 * eps
         terms = slope + price + k.curvature * self.square
-        return 0.5 * eps * (1.0 + eps) * terms + 0.125 * k.beta * eps * eps * self.square
+        widened = max(k.above, k.below) * k.widened
+        return (
+            widened + 0.5 * eps * (1.0 + eps) * terms + 0.125 * k.beta * eps * eps * self.square
+        )
+
+    def offset(self, k: Step, shape: Any) -> float:
+        """A bound as `k.offset`, which does not grow with bounds that are never reached.
+
+        Terms of the conjugate are positive where a bound has the sign of s.
+        """
+        conjugate = k.reach(shape) * math.sqrt(self.square) + abs(self.along)
+        return min(k.offset(shape), conjugate + 2.0 * k.opposed(shape))
 
     def halves(self, k: Step) -> tuple[float, float]:
         """The two halves of the step's gap: R(X) + R*(s) - <s, X>, and the smooth part's."""
@@ -252,9 +300,8 @@ def target(C: Any, z: Any, X: Any, k: Step) -> Any:
 
 def thresholded(t: Any, k: Step, clip: Any) -> tuple[Any, Any]:
     """The dual point of the entrywise part of R at t, and the remainder of t."""
-    beyond = t - clip(t, k.low, k.high) if k.shifted else t
-    ends = (-k.below, k.above) if k.weights is None else k.slopes(t)
-    y = clip(beyond * (1.0 / k.gamma), *ends)
+    beyond = t - clip(t, *k.ends(t)) if k.shifted else t
+    y = clip(beyond * (1.0 / k.gamma), *k.slopes(t))
     return y, t - k.gamma * y
 
 
@@ -269,18 +316,16 @@ def split(C: Any, z: Any, X: Any, k: Step, clip: Any, cuts: Any = 0.0) -> tuple[
 def first(C: Array, z: Array, k: Step, Q: Array | None = None) -> Array | None:
     """Overwrite z by prox_{gamma R}(gamma beta C); return z Q if a block Q is given."""
     grouped, cuts = k.grouped, _column_cuts(C, z, None, k) if k.columns else None
-    plain = not (grouped or k.shifted or k.weights is not None)
     clip, room = namespace(z).clip, None
-    for rows in row_blocks(C, z, k.weights):
-        if isinstance(z, np.ndarray) and plain:
+    for rows in row_blocks(C, z, k.beside):
+        if isinstance(z, np.ndarray) and k.plain:
             t = z[rows]
             room = SHARED.like(z, t.shape) if room is None else room
             np.multiply(C[rows], z.dtype.type(k.gamma * k.beta), out=t)
             bounds = -k.gamma * k.below, k.gamma * k.above
             t -= np.clip(t, *bounds, out=room[: t.shape[0]])
         else:
-            here = k if k.weights is None else k.within(rows)
-            _, t = thresholded((k.gamma * k.beta) * C[rows], here, clip)
+            _, t = thresholded((k.gamma * k.beta) * C[rows], k.within(rows), clip)
             if grouped:
                 t *= 1.0 - (_row_cuts(t, k) if cuts is None else cuts)
             z[rows] = t
@@ -319,12 +364,12 @@ def _column_cuts(
 def look(C: Array, z: Array | None, X: LowRank, k: Step) -> Sums:
     """The sums at X in float64; without z, only those that depend on X alone."""
     found: list[Vector] = []
-    plain, groups = not (k.grouped or k.shifted or k.weights is not None), group_norms(X, k)
+    plain, groups = k.plain, group_norms(X, k)
     factors = LowRank(wide(X.U), wide(X.s), wide(X.Vt))
     left, right = factors.U * factors.s, factors.Vt
     cuts = None if z is None or not k.columns else _column_cuts(C, z, factors, k, exact=True)
     room = None
-    for rows in row_blocks(C, z, k.weights):
+    for rows in row_blocks(C, z, k.beside):
         c = wide(C[rows])
         at = c if z is None else wide(z[rows])
         if isinstance(c, np.ndarray) and plain:
@@ -334,8 +379,7 @@ def look(C: Array, z: Array | None, X: LowRank, k: Step) -> Sums:
             np.matmul(left[rows], right, out=parts[0])
             found.append(_sums_within(c, at, parts, k))
         else:
-            here = k if k.weights is None else k.within(rows)
-            found.append(_sums(c, at, left[rows] @ right, here, cuts))
+            found.append(_sums(c, at, left[rows] @ right, k.within(rows), cuts))
     return Sums._make([*map(math.fsum, zip(*found, strict=True)), groups])
 
 
@@ -356,16 +400,15 @@ def advance(
     """
     distance = price = along = rest = 0.0
     grouped, groups, shifted = k.grouped, group_norms(X, k), k.shifted
-    weighted = k.weights is not None
     columns = _column_cuts(C, z, X, k) if k.columns else None
     left, square, room = X.U * X.s, sqnorm(X.s), None
     # products with a file are computed here, so that it is not read again
     parts: list[Array] | None = [] if Q is not None and in_file(z) else None
     Q = None if Q is None else namespace(Q).astype(Q, z.dtype, copy=False)
-    for rows in row_blocks(C, z, k.weights):
+    for rows in row_blocks(C, z, k.beside):
         if room is None:  # the first block is the largest
             room = SHARED.like(z, (3, rows.stop, int(z.shape[1])))
-        c, at, here = C[rows], z[rows], k.within(rows) if weighted else k
+        c, at, here = C[rows], z[rows], k.within(rows)
         point, s, move = room[:, : c.shape[0]]
         multiply(left[rows], X.Vt, point)
         subtract(point, c, s)
@@ -375,17 +418,17 @@ def advance(
         scaled_into(point, 2.0 - k.gamma * (k.beta + k.curvature), s)
         move += s
         if shifted:
-            subtract(move, namespace(z).clip(move, k.low, k.high), s)
+            subtract(move, namespace(z).clip(move, *here.ends(move)), s)
             s *= 1.0 / k.gamma
         else:
             scaled_into(move, 1.0 / k.gamma, s)
-        clip_into(s, *(here.slopes(s) if weighted else (-k.below, k.above)))
+        clip_into(s, *here.slopes(s))
         if grouped:
             after = move - k.gamma * s
             s += (_row_cuts(after, k) if columns is None else columns) * after / k.gamma
         along += rough_inner(s, point)
         if shifted:
-            along -= _conjugate(s, k)
+            along -= _conjugate(s, here)
         s *= k.gamma
         move -= s
         move -= point
@@ -396,7 +439,7 @@ def advance(
         at += move
         if parts is not None:
             parts.append(at @ Q)
-        if shifted or weighted:
+        if shifted or k.weighted:
             price += _price(point, here)
         else:
             price += slopes(point, k.above, k.below)
@@ -419,22 +462,26 @@ def _sums(C: Array, z: Array, X: Array, k: Step, cuts: Array | None) -> Vector:
     found = [total(term) for term in (far * far, s * X, u * X, rest * rest, X * X)]
     if k.shifted:
         found[1] -= _conjugate(s, k)
-    price = _price(X, k) if k.shifted or k.weights is not None else slopes(X, k.above, k.below)
+    price = _price(X, k) if k.shifted or k.weighted else slopes(X, k.above, k.below)
     return np.array([found[0], price, *found[1:]])
 
 
 def _conjugate(s: Array, k: Step) -> float:
     """R*(s) of the entrywise part of R, at its dual point s."""
     clip = namespace(s).clip
-    return k.high * total(clip(s, 0.0, None)) + k.low * total(clip(s, None, 0.0))
+    over, under = clip(s, 0.0, None), clip(s, None, 0.0)
+    if k.bounded:
+        low, high = k.ends(s)
+        return total(high * over) + total(low * under)
+    return k.high * total(over) + k.low * total(under)
 
 
 def _price(X: Array, k: Step) -> float:
     """Sum of above (x - high)_+ + below (low - x)_+ over the entries, and of weights."""
-    clip = namespace(X).clip
-    over, under = clip(X - k.high, 0.0, None), clip(k.low - X, 0.0, None)
+    clip, (low, high) = namespace(X).clip, k.ends(X)
+    over, under = clip(X - high, 0.0, None), clip(low - X, 0.0, None)
     found = k.above * total(over) + k.below * total(under)
-    return found + total(k.more(X) * namespace(X).abs(X)) if k.weights is not None else found
+    return found + total(k.more(X) * namespace(X).abs(X)) if k.weighted else found
 
 
 def _sums_within(C: Any, z: Any, room: Any, k: Step) -> Vector:
@@ -462,39 +509,6 @@ def _sums_within(C: Any, z: Any, room: Any, k: Step) -> Vector:
     rest *= rest
     price = slopes(X, k.above, k.below)
     return np.array([distance, price, along, across, rest.sum(), square])
-
-
-def beside(C: Array, weights: Any) -> Any:
-    """Weights on the host as an array that is read beside C, of at most its precision.
-
-    They stay where they are if C is read from a file or computed on demand.
-    """
-    shape = (int(C.shape[0]), int(C.shape[1]))
-    if isinstance(C, Tiled) or in_file(C):
-        return weights if weights.shape == shape else np.broadcast_to(weights, shape)
-    found = narrowed(weights, shape, 4 if C.dtype.itemsize == 4 else 8)
-    return found if isinstance(C, np.ndarray) else like(found, C)
-
-
-def narrowed(weights: Any, shape: tuple[int, int], itemsize: int) -> np.ndarray[Any, Any]:
-    """Weights in memory, rounded down to float32 if entries take four bytes.
-
-    They may be of float32 in any case. They are not copied if they need not be.
-    """
-    narrow = weights.dtype.itemsize > itemsize
-    whole = weights.shape == shape and weights.flags.c_contiguous
-    if whole and not narrow and not in_file(weights):
-        return np.asarray(weights)
-    found = np.empty(shape, np.float32 if narrow else weights.dtype)
-    spread = np.broadcast_to(weights, shape)
-    for rows in row_blocks(found, weights if weights.shape == shape else None):
-        part, given = found[rows], spread[rows]
-        with np.errstate(over="ignore"):
-            part[...] = given
-        if narrow:
-            np.nextafter(part, np.float32(0.0), out=part, where=part > given)
-    found.flags.writeable = False
-    return found
 
 
 def times(z: Array, V: Array) -> Array:

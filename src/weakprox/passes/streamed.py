@@ -26,13 +26,14 @@ from weakprox.errors import InputError
 from weakprox.linalg.arrays import Array, sqnorm, wide
 from weakprox.linalg.lowrank import LowRank
 from weakprox.linalg.lowrank import blend_into as blend_into
+from weakprox.passes.beside import Bounds
 from weakprox.passes.engine import passes_for
 from weakprox.passes.reference import Replayed, Step, Sums
 from weakprox.resources.memory import let_go, on_disk
 
 AHEAD = 2  # tiles that are copied before they are needed
 TILES = 10  # tiles that a sweep holds on the device, with temporaries
-WEIGHTS = AHEAD + 2  # more of them, if weights are read beside the data
+BESIDE = AHEAD + 2  # more of them, if another array is read beside the data
 LARGEST = 1 << 30  # bytes of a tile; larger ones do not copy faster
 ALIGNED = 16  # rows of a tile are a multiple, so that kernels are compiled once
 READERS = 8  # threads that fill a tile in page-locked memory
@@ -129,13 +130,14 @@ class Streamed(Rows):
         sizes = [tile.abs().max() for _, tile in self.tiles()]
         return float(torch.stack(sizes).max())
 
-    def beside(self, weights: np.ndarray[Any, Any]) -> Streamed:
-        """Weights on the host that are read in tiles beside these, which share the memory."""
+    def beside(self, given: Any) -> Streamed:
+        """An array on the host that is read in tiles beside these, which share the memory."""
         other = copy(self)
-        other.host, other.unit, other._swept = weights, 1.0, [0]
-        other.dtype = getattr(torch, str(weights.dtype))
+        other.host, other.unit, other._swept, other.shape = given, 1.0, [0], given.shape
+        other.dtype = getattr(torch, str(given.dtype))
         other.direct = self.device.type == "cpu"
-        wide = WEIGHTS * weights.dtype.itemsize / self.host.dtype.itemsize
+        wide = BESIDE * given.shape[1] / self.shape[1]
+        wide *= given.dtype.itemsize / self.host.dtype.itemsize
         rows = int(self.rows * TILES / (TILES + wide))
         other.rows = max(ALIGNED, rows - rows % ALIGNED)
         return other
@@ -155,7 +157,7 @@ class Streamed(Rows):
 
 
 class Move(NamedTuple):
-    """One step of z, without its weights; the first has no point X."""
+    """One step of z, without its array beside C; the first has no point X."""
 
     step: Step
     change: float = 1.0
@@ -180,13 +182,13 @@ class Target(Rows, Replayed):
 
     def moved(self, k: Step, change: float = 1.0, X: LowRank | None = None) -> None:
         """Add a move, after which earlier products are no longer valid."""
-        self.moves = [*([] if X is None else self.moves), Move(k.unweighted, change, X)]
+        self.moves = [*([] if X is None else self.moves), Move(k.bare, change, X)]
         self.known.clear()
 
     def tiles(self) -> Iterator[tuple[slice, Array, Array, Array | None]]:
-        """Slices of rows with these rows of C, of z and of the weights."""
+        """Slices of rows with these rows of C, of z and of the array beside C."""
         room = None
-        for rows, c, w in _beside(self.source, self.weights):
+        for rows, c, w in _beside(self.source, self.beside):
             room = torch.empty_like(c) if room is None else room  # the first is the largest
             z = room[: c.shape[0]]
             self._replay(rows, c, z, w)
@@ -195,7 +197,7 @@ class Target(Rows, Replayed):
     def _replay(self, rows: slice, c: Array, z: Array, w: Array | None) -> None:
         run = passes_for(z, c)
         for step, change, X in self.moves:
-            k = step._replace(weights=w)
+            k = step._replace(beside=w)
             if X is None:
                 run.first(c, z, k)
             else:
@@ -204,30 +206,28 @@ class Target(Rows, Replayed):
     def __getitem__(self, rows: slice) -> Array:
         """These rows of z, for a proof file."""
         c, w = torch.from_numpy(self.source[rows]).to(self.device), None
-        if self.weights is not None:
-            w = torch.from_numpy(self.weights[rows]).to(self.device)
+        if self.beside is not None:
+            w = torch.from_numpy(self.beside[rows]).to(self.device)
         z = torch.empty_like(c)
         self._replay(slice(*rows.indices(self.shape[0])[:2]), c, z, w)
         return z
 
 
-def _beside(
-    C: Streamed, weights: Streamed | None
-) -> Iterator[tuple[slice, Array, Array | None]]:
-    """Slices of rows with these rows of C and of the weights."""
-    if weights is None:
+def _beside(C: Streamed, other: Streamed | None) -> Iterator[tuple[slice, Array, Array | None]]:
+    """Slices of rows with these rows of C and of the array beside it."""
+    if other is None:
         for rows, c in C.tiles():
             yield rows, c, None
     else:
-        pairs = zip(C.tiles(weights.rows), weights.tiles(), strict=True)
+        pairs = zip(C.tiles(other.rows), other.tiles(), strict=True)
         for (rows, c), (_, w) in pairs:
             yield rows, c, w
 
 
-def beside(C: Streamed, weights: Any) -> Streamed:
-    """As `reference.beside`: weights stay on the host."""
-    whole = weights.shape == C.shape
-    return C.beside(weights if whole else np.broadcast_to(weights, C.shape))
+def beside(C: Streamed, given: Any) -> Streamed:
+    """As `reference.beside`: weights and bounds stay on the host."""
+    whole = given.shape == C.shape or isinstance(given, Bounds)
+    return C.beside(given if whole else np.broadcast_to(given, C.shape))
 
 
 def first(C: Streamed, z: Target, k: Step, Q: Array | None = None) -> Array | None:
@@ -240,12 +240,12 @@ def look(C: Streamed, z: Target | None, X: LowRank, k: Step) -> Sums:
     """As `reference.look`."""
     found = []
     if z is None:
-        for rows, c, w in _beside(C, k.weights):
-            here = k._replace(weights=w)
+        for rows, c, w in _beside(C, k.beside):
+            here = k._replace(beside=w)
             found.append(passes_for(c).look(c, None, _part(X, rows), here))
     else:
         for rows, c, at, w in z.tiles():
-            here = k._replace(weights=w)
+            here = k._replace(beside=w)
             found.append(passes_for(at, c).look(c, at, _part(X, rows), here))
     return _added(found)
 
@@ -256,7 +256,7 @@ def advance(
     """As `reference.advance`."""
     found, products = [], _Products(z)
     for rows, c, at, w in z.tiles():
-        here = k._replace(weights=w)
+        here = k._replace(beside=w)
         sums, _ = passes_for(at, c).advance(c, at, _part(X, rows), here, change)
         found.append(sums)
         if Q is not None:

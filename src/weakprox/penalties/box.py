@@ -13,7 +13,7 @@ from weakprox.errors import InputError, ShapeError
 from weakprox.linalg import arrays
 from weakprox.linalg.arrays import Array, like, namespace, scaled, total, wide
 from weakprox.passes import SeparableForm
-from weakprox.penalties.base import Combinable, check_broadcast, digest, entrywise
+from weakprox.penalties.base import Combinable, check_broadcast, digest, read_only
 from weakprox.protocols import (
     Constraint,
     Geometry,
@@ -41,9 +41,10 @@ class Box(Combinable):
     Parameters
     ----------
     low, high : float or array that broadcasts to the shape of X
-        The bounds; -inf and inf for none. The fast passes over tiles (`LeanSplitting`) need
-        one number for each bound; `DavisYin` takes arrays. Equal bounds fix entries: with
-        low = high = 0 at some entries and infinite bounds elsewhere, those entries are zero.
+        The bounds; -inf and inf for none. Equal bounds fix entries: with low = high = 0 at
+        some entries and infinite bounds elsewhere, those entries are zero. The fast passes
+        read arrays beside the data, rounded outwards to its precision; a memory map of float32
+        or float64 stays in its file, and other kinds are copied to the memory of this process.
     slope : float, optional
         The slope s outside of the bounds, at least 0. By default the bounds are a constraint,
         inf, and a `Problem` finds the slope. For that it needs a nuclear norm, or a ball and
@@ -60,7 +61,7 @@ class Box(Combinable):
     rowwise = True
 
     def __post_init__(self) -> None:
-        low, high = (entrywise(name, getattr(self, name)) for name in ("low", "high"))
+        low, high = (read_only(name, getattr(self, name)) for name in ("low", "high"))
         for name, end in (("low", low), ("high", high)):
             if np.isnan(end).any():
                 raise InputError(name, "NaN", "numbers, or infinity for no bound")
@@ -92,7 +93,7 @@ class Box(Combinable):
 
     @property
     def capabilities(self) -> PenaltyCapabilities:
-        """A separable form if each bound is one number, with 0 as a lower bound."""
+        """A separable form if there is a slope, with 0 as a lower bound."""
         ends, constraint = {"low": self.low, "high": self.high}, None
         if self._constrains:
             constraint = Constraint(self._with_slope, bounds=(self.low, self.high))
@@ -108,10 +109,13 @@ class Box(Combinable):
     @property
     def _form(self) -> SeparableForm | None:
         """The slopes and finite bounds; a side without a bound has the slope 0."""
-        if self._constrains or self.low.size > 1 or self.high.size > 1:
+        if self._constrains:
             return None
-        low, high = self.low.item(), self.high.item()
-        above, below = (self.slope if math.isfinite(end) else 0.0 for end in (high, low))
+        bounded = (bool(np.isfinite(end).any()) for end in (self.high, self.low))
+        above, below = (self.slope if some else 0.0 for some in bounded)
+        if (above or below) and max(self.low.size, self.high.size) > 1:
+            return SeparableForm(above, below, bounds=(self.low, self.high))
+        low, high = float(self.low.flat[0]), float(self.high.flat[0])
         ends = [end for end in (low, high) if math.isfinite(end)] or [0.0]
         return SeparableForm(above, below, low=ends[0], high=ends[-1])
 
@@ -120,9 +124,8 @@ class Box(Combinable):
 
     def in_unit(self, unit: float) -> Box:
         """R/unit^2 of X/unit."""
-        return replace(
-            self, low=self.low / unit, high=self.high / unit, slope=self.slope / unit
-        )
+        low, high = (np.divide(end, unit, dtype=float) for end in (self.low, self.high))
+        return replace(self, low=low, high=high, slope=self.slope / unit)
 
     def smoothability(self, shape: tuple[int, int]) -> Smoothability:
         """(s, s m d / 2, 0)."""

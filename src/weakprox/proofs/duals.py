@@ -11,7 +11,7 @@ Without curvature it costs at most rho |delta|, rho a bound on the nuclear norm 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -146,7 +146,8 @@ def _of_target(dual: Target, penalty: Any, shape: tuple[int, int]) -> list[Rows]
     def entries(a: int, b: int) -> Any:
         t = steep(a, b)
         if k.shifted:
-            t -= np.clip(t, k.low / k.gamma, k.high / k.gamma)
+            ends: Any = _bounds(parts, shape, a, b) if k.bounded else (k.low, k.high)
+            t -= np.clip(t, *(end / k.gamma for end in ends))
         below, above = k.below, k.above
         if k.weighted:
             below, above = _slopes(parts, shape, a, b)
@@ -177,6 +178,13 @@ def _of_target(dual: Target, penalty: Any, shape: tuple[int, int]) -> list[Rows]
     if k.weighted:
         return [_weighted_share(part, parts, shape, entries) for part in parts]
     return [_share(part, k, shape, entries, grouped) for part in parts]
+
+
+def _bounds(parts: list[Any], shape: tuple[int, int], a: int, b: int) -> Iterator[Matrix]:
+    """The bounds of rows a to b, those of the one part that has arrays."""
+    forms: list[Any] = [penalty_capabilities(part).form for part in parts]
+    for end in next(form.bounds for form in forms if form.bounds is not None):
+        yield np.asarray(np.broadcast_to(end, shape)[a:b], dtype=float)
 
 
 def _slopes(parts: list[Any], shape: tuple[int, int], a: int, b: int) -> tuple[Any, Any]:

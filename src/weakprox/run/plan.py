@@ -60,7 +60,7 @@ def need_of(problem: Problem, solver: Method) -> Need:
     waiting = problem.of_loss.pending
     pending, reading = (0, 0) if waiting is None else waiting()
     if arrays.tiles:
-        pending += problem.weight_bytes
+        pending += problem.beside_bytes
     operator = isinstance(problem.of_loss.target, Tiled)
     aside = operator and arrays.tiles and array >= ASIDE_FROM  # the checkpoint's copy is
     work = min(1.0, arrays.work) if aside else arrays.work

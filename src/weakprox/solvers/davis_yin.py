@@ -237,11 +237,11 @@ class LeanSplitting(GapDriven):
     """Splitting with X in factors, for squared distances with separable penalties.
 
     R is a sum of `L1`, `SignedL1`, `ElasticNet` and `GroupL2` of rows or of columns, or zero;
-    or a `Box` with one number for each bound, beside penalties whose slopes begin at the same
-    numbers and beside squares. `L1` may have weights, except beside groups and beside a `Box`
+    or a `Box`, beside squares, and if its bounds are numbers beside penalties whose slopes
+    begin at the same numbers. `L1` may have weights, except beside groups and beside a `Box`
     with bounds other than zero. Other sums need `DavisYin`. h is `NuclearBall`, `NuclearNorm`
-    or `TracePSD` (the latter without groups, and with symmetric weights). It is the default
-    on CUDA devices, for large arrays, and if the arrays of `DavisYin` do not fit.
+    or `TracePSD` (the latter without groups, and with symmetric weights or bounds). It is the
+    default on CUDA devices, for large arrays, and if the arrays of `DavisYin` do not fit.
 
     Parameters
     ----------
@@ -299,7 +299,7 @@ class LeanSplitting(GapDriven):
         C = contiguous(problem.centre())
         step = problem.entrywise()
         assert step is not None
-        how: Any = {"symmetric": problem.spectral.symmetric, "weights": step.weights}
+        how: Any = {"symmetric": problem.spectral.symmetric, "beside": step.beside}
         engine = Engine(C, memory.z, **how)
         state = replace(memory, ritz=engine.ritz(memory.ritz.V, powers=COLD))
         steps = Factored(problem, engine, None, step=step)  # type: ignore[arg-type]

@@ -133,6 +133,49 @@ def test_bounds_without_a_slope_run_in_factors(dtype):
 
 
 @pytest.mark.parametrize(
+    "box",
+    [
+        Box(0.5, 1e12, 1.0),
+        Box(-1e12, 5.0, 1.0),
+        Box(np.full((70, 1), 0.5), np.full((1, 50), 1e12), 1.0),
+        Box(-1e12, np.full((1, 50), 5.0), 1.0),
+    ],
+    ids=repr,
+)
+def test_bounds_that_are_never_reached_cost_no_accuracy(box):
+    """Their sizes would exceed the gap by orders of magnitude, times the rounding error."""
+    given = wp.Problem(Denoising(low_rank_data()), box, NuclearNorm(8.0))
+    found = wp.minimize(given, LeanSplitting(), tol=1e-6, progress=False)
+    best = wp.minimize(given, DavisYin(), tol=1e-8, progress=False)
+    assert found.solver == "LeanSplitting"
+    assert found.certified
+    assert found.certificate.lower_bound <= best.value <= found.value + best.gap
+
+
+@pytest.mark.portable
+def test_the_allowance_for_roundings_covers_all_terms_of_the_conjugate():
+    rng = np.random.default_rng(9)
+    for _ in range(200):
+        m, n = 6, 5
+        C, z = (rng.choice([1.0, 5.0]) * rng.standard_normal((m, n)) for _ in "Cz")
+        low, high = np.sort(rng.uniform(-3.0, 3.0, (2, m, n)), axis=0)
+        if rng.random() < 0.5:  # one range for all entries
+            low, high = np.full((m, n), low[0, 0]), np.full((m, n), high[0, 0])
+            box = Box(low[0, 0], high[0, 0], 2.0)
+        else:
+            high = np.where(rng.random((m, n)) < 0.2, 1e6, high)
+            box = Box(low, high, 2.0)
+        step = wp.Problem(Denoising(C), box, NuclearNorm(1.0)).entrywise(rng.uniform(0.3, 1.5))
+        X = wp.LowRank(*np.linalg.svd(rng.standard_normal((m, n)), full_matrices=False))
+        sums, t = reference.look(C, z, X, step), reference.target(C, z, X.dense(), step)
+        s = np.clip((t - np.clip(t, low, high)) / step.gamma, -2.0, 2.0)
+        terms = np.where(s > 0.0, s * high, s * low)
+        assert sums.along == pytest.approx(np.sum(s * X.dense()) - terms.sum(), rel=1e-9)
+        assert np.abs(terms).sum() <= (1.0 + 1e-9) * sums.offset(step, (m, n))
+        assert sums.offset(step, (m, n)) <= step.offset((m, n))
+
+
+@pytest.mark.parametrize(
     ("penalty", "form"),
     [
         (Box(0.2, 1.0, 2.0), SeparableForm(2.0, 2.0, low=0.2, high=1.0)),
@@ -146,7 +189,7 @@ def test_bounds_without_a_slope_run_in_factors(dtype):
         (Box(0.2, 1.0, 2.0) + L1(1.0), None),
         (Box(1.0, np.inf, 2.0) + Box(-np.inf, 0.5, 3.0), None),
         (Box(0.2, 1.0, 2.0) + Box(0.1, 1.0, 2.0) + SignedL1(0.0, 0.0), None),
-        (Box(np.zeros((1, 4)), 1.0, 2.0), None),
+        (Box(np.zeros((1, 4)), 1.0, 2.0), SeparableForm(2.0, 2.0)),
         (Box(0.2, 1.0), None),
     ],
     ids=repr,

@@ -125,9 +125,9 @@ def test_weights_are_rounded_down_for_data_in_float32():
     M = low_rank_data(dtype=np.float32)
     given = wp.Problem(Denoising(M), L1(0.2, UNEVEN), NuclearBall(100.0))
     step = given.entrywise()
-    assert step.weights.dtype == np.float32
-    assert (step.weights <= UNEVEN).all()
-    np.testing.assert_allclose(step.weights, UNEVEN, rtol=np.finfo(np.float32).eps)
+    assert step.beside.dtype == np.float32
+    assert (step.beside <= UNEVEN).all()
+    np.testing.assert_allclose(step.beside, UNEVEN, rtol=np.finfo(np.float32).eps)
     X = wp.LowRank(np.ones((70, 1)), np.array([100.0]), np.ones((1, 50)))
     sums = reference.look(M, None, X, step)
     exact = 0.2 * 100.0 * float(UNEVEN.sum())
@@ -140,10 +140,10 @@ def test_weights_that_fit_are_not_copied():
     penalty = L1(0.2, UNEVEN)
     for given in (penalty, 3.0 * penalty, penalty.in_unit(2.0), penalty + ElasticNet(0.1, 0.2)):
         problem = wp.Problem(Denoising(low_rank_data()), given, NuclearBall(100.0))
-        assert np.shares_memory(problem.entrywise().weights, penalty.weights)
-        assert problem.weight_bytes == 0
+        assert np.shares_memory(problem.entrywise().beside, penalty.weights)
+        assert problem.beside_bytes == 0
     single = wp.Problem(Denoising(low_rank_data(dtype=np.float32)), penalty, NuclearBall(1.0))
-    assert single.weight_bytes == 4 * UNEVEN.size
+    assert single.beside_bytes == 4 * UNEVEN.size
     lean = wp.plan(single, LeanSplitting())["LeanSplitting"]
     other = wp.plan(wp.Problem(single.loss, L1(0.2), NuclearBall(1.0)), LeanSplitting())
     assert lean.data == pytest.approx(other["LeanSplitting"].data + 3.0)  # 8 and 4 bytes
@@ -175,7 +175,7 @@ def test_weights_and_data_in_files(tmp_path, stored):
     given = wp.Problem(Denoising(M), L1(0.2, W), NuclearBall(100.0))
     assert np.shares_memory(given.penalty.weights, W)
     step = given.entrywise()
-    assert np.shares_memory(step.weights, W)
+    assert np.shares_memory(step.beside, W)
     found = wp.minimize(given, LeanSplitting(), tol=1e-5, progress=False)
     plain = wp.Problem(Denoising(np.array(M)), L1(0.2, np.array(W)), NuclearBall(100.0))
     best = wp.minimize(plain, DavisYin(), tol=1e-7, progress=False)

@@ -12,6 +12,7 @@ from weakprox import passes as fused
 from weakprox.linalg.lowrank import LowRank
 from weakprox.passes import Step, compiling, engine, passes_for, reference
 from weakprox.passes import compiled as cpu
+from weakprox.passes.beside import Bounds
 
 STEPS = [
     Step(1.0, 1.0, 0.0, 0.7, 0.7),
@@ -27,6 +28,9 @@ STEPS = [
     Step(0.6, 1.0, 0.0, above=0.0, below=3.0, low=-0.4, high=-0.4),
     Step(0.9, 1.0, 0.0, above=0.0, below=0.0, factor=0.6),
     Step(0.7, 0.9, 0.2, above=0.3, below=0.1, factor=0.4),
+    Step(0.9, 1.0, 0.2, above=0.8, below=0.5, bounded=True),
+    Step(1.1, 0.9, 0.0, above=40.0, below=40.0, bounded=True),
+    Step(0.8, 1.0, 0.1, above=0.7, below=0.6, bounded=True, extent=1.0),
 ]
 SHAPES = [(37, 23, 3, 4), (1, 7, 1, 1), (9, 1, 1, 1), (213, 1000, 17, 33)]
 
@@ -40,14 +44,25 @@ def given(m, n, r, w, dtype):
     return C, z, X, rng.standard_normal((n, w)), rng.standard_normal((m, w))
 
 
-def weighted(k, shape, dtype=np.float64):
-    """The step with weights if it has a factor for them; some are zero, some are steep."""
+def filled(k, shape, dtype=np.float64):
+    """The step with weights if it has a factor for them; some are zero, some are steep.
+
+    Or with bounds, some of which are infinite, some of them equal; one row, if they have an
+    extent.
+    """
+    rng = np.random.default_rng([7, *shape])
+    if k.bounded:
+        rows = (1, shape[1]) if k.extent else shape
+        low = rng.choice([-np.inf, -0.5, 0.1], rows)
+        high = np.maximum(low, rng.choice([np.inf, 0.7, 0.1], rows))
+        both = Bounds((low, high), shape, np.dtype(dtype).itemsize).stored()
+        both.flags.writeable = False  # as `beside` returns it
+        return k._replace(beside=both)
     if not k.factor:
         return k
-    rng = np.random.default_rng([7, *shape])
     weights = rng.choice([0.0, 0.3, 1.0, 50.0], shape) * rng.random(shape)
     weights = weights.astype(dtype)
-    return k._replace(weights=weights, steepness=k.factor * float(np.linalg.norm(weights)))
+    return k._replace(beside=weights, steepness=k.factor * float(np.linalg.norm(weights)))
 
 
 def close(found, wanted, tol):
@@ -60,7 +75,7 @@ def close(found, wanted, tol):
 @pytest.mark.parametrize(("dtype", "tol"), [(np.float64, 1e-12), (np.float32, 2e-5)])
 def test_as_the_reference(shape, k, dtype, tol):
     C, z, X, Q, P = given(*shape, dtype)
-    k = weighted(k, C.shape, dtype)
+    k = filled(k, C.shape, dtype)
     close(cpu.look(C, z, X, k), reference.look(C, z, X, k), 1e-12)
     close(cpu.look(C, None, X, k)[:2], reference.look(C, None, X, k)[:2], 1e-12)
     one, other = z.copy(), z.copy()
@@ -86,7 +101,7 @@ def test_as_the_reference(shape, k, dtype, tol):
 
 def test_weights_of_less_precision_than_the_data():
     C, z, X, Q, _ = given(*SHAPES[0], np.float64)
-    k = weighted(STEPS[-1], C.shape, np.float32)
+    k = filled(STEPS[-4], C.shape, np.float32)
     one, other = z.copy(), z.copy()
     close(cpu.look(C, z, X, k), reference.look(C, z, X, k), 1e-12)
     close(

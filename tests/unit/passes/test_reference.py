@@ -6,6 +6,7 @@ import torch
 
 from weakprox.linalg.lowrank import LowRank
 from weakprox.passes import Step, passes_for, reference
+from weakprox.passes.beside import Bounds
 from weakprox.passes.engine import products_for
 from weakprox.passes.reference import Sums
 from weakprox.passes.ritz import refined, stepped
@@ -26,6 +27,9 @@ STEPS = [
     Step(0.6, 1.0, 0.0, above=0.0, below=3.0, low=-0.4, high=-0.4),
     Step(0.9, 1.0, 0.0, above=0.0, below=0.0, factor=0.6),
     Step(0.7, 0.9, 0.2, above=0.3, below=0.1, factor=0.4),
+    Step(0.9, 1.0, 0.2, above=0.8, below=0.5, bounded=True),
+    Step(1.1, 0.9, 0.0, above=40.0, below=40.0, bounded=True),
+    Step(0.8, 1.0, 0.1, above=0.7, below=0.6, bounded=True, extent=1.0),
 ]
 
 
@@ -36,24 +40,37 @@ def given(dtype=np.float64, wrap=np.asarray):
     return wrap(C), wrap(z), LowRank(wrap(U), wrap(s), wrap(np.ascontiguousarray(V.T)))
 
 
-def weighted(k, wrap=np.asarray, dtype=np.float64):
-    """The step with weights if it has a factor for them; some are zero, some are steep."""
+def filled(k, wrap=np.asarray, dtype=np.float64):
+    """The step with weights if it has a factor for them; some are zero, some are steep.
+
+    Or with bounds, some of which are infinite, some of them equal; one row, if they have an
+    extent.
+    """
+    rng = np.random.default_rng(7)
+    if k.bounded:
+        rows = (1, SHAPE[1]) if k.extent else SHAPE
+        low = rng.choice([-np.inf, -0.5, 0.1], rows)
+        high = np.maximum(low, rng.choice([np.inf, 0.7, 0.1], rows))
+        both = Bounds((low, high), SHAPE, np.dtype(dtype).itemsize).stored()
+        return k._replace(beside=wrap(both))
     if not k.factor:
         return k
-    rng = np.random.default_rng(7)
     weights = rng.choice([0.0, 0.3, 1.0, 50.0], SHAPE) * rng.random(SHAPE)
     size = k.factor * float(np.linalg.norm(weights))
-    return k._replace(weights=wrap(weights.astype(dtype)), steepness=size)
+    return k._replace(beside=wrap(weights.astype(dtype)), steepness=size)
 
 
 def dense(C, z, X, k):
     """Sums and the next target by formulas on whole matrices, in float64."""
     C, z, X = (np.asarray(x, dtype=float) for x in (C, z, X))
-    more = k.factor * np.asarray(k.weights, dtype=float) if k.weighted else 0.0
+    more = k.factor * np.asarray(k.beside, dtype=float) if k.weighted else 0.0
+    low, high = k.low, k.high
+    if k.bounded:
+        low, high = np.split(np.asarray(k.beside, dtype=float), 2, axis=1)
     above, below = k.above + more, k.below + more
     t = 2 * X - z - k.gamma * (k.beta * (X - C) + k.curvature * X)
-    over, under = t - k.high - k.gamma * above, k.low - t - k.gamma * below
-    Y = np.clip(t, k.low, k.high) + np.maximum(over, 0.0) - np.maximum(under, 0.0)
+    over, under = t - high - k.gamma * above, low - t - k.gamma * below
+    Y = np.clip(t, low, high) + np.maximum(over, 0.0) - np.maximum(under, 0.0)
     groups = 0.0
     for axis, weight in ((1, k.rows), (0, k.columns)):
         if weight:
@@ -64,8 +81,8 @@ def dense(C, z, X, k):
     rest = (X - Y) / k.gamma
     return Sums(
         np.sum((X - C) ** 2),
-        (above * np.maximum(X - k.high, 0.0) + below * np.maximum(k.low - X, 0.0)).sum(),
-        np.sum(s * (X - np.where(s > 0.0, k.high, k.low))),
+        (above * np.maximum(X - high, 0.0) + below * np.maximum(low - X, 0.0)).sum(),
+        np.sum(s * (X - np.where(s == 0.0, 0.0, np.where(s > 0.0, high, low)))),
         np.sum(u * X),
         np.sum(rest**2),
         np.sum(X**2),
@@ -78,7 +95,7 @@ def dense(C, z, X, k):
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 def test_look_and_advance(k, wrap, dtype):
     C, z, X = given(dtype, wrap)
-    k = weighted(k, wrap, dtype)
+    k = filled(k, wrap, dtype)
     expected, after = dense(C, z, X.dense(), k)
     tight = 1e-12 if dtype is np.float64 else 1e-5
     np.testing.assert_allclose(reference.look(C, z, X, k), expected, rtol=tight)
@@ -106,7 +123,7 @@ def test_a_change_of_gamma_keeps_the_dual_point():
 
 @pytest.mark.parametrize("k", STEPS)
 def test_the_first_target_is_a_proximal_point(k):
-    (C, z, _), k = given(), weighted(k)
+    (C, z, _), k = given(), filled(k)
     reference.first(C, z, k)
     zero = np.zeros_like(C)  # a step from X = z = 0
     np.testing.assert_allclose(z, dense(C, zero, zero, k)[1], atol=1e-14)
