@@ -33,6 +33,7 @@ from weakprox import (
     TraceClassifier,
     TraceRegression,
     TraceRegressionCV,
+    estimators,
 )
 from weakprox.estimators import _base as base
 from weakprox.estimators._base import CALLBACKS
@@ -151,6 +152,9 @@ def test_models_draw_themselves():
 
 RNG = np.random.default_rng(0)
 GRAPH = np.triu(RNG.random((40, 40)) < 0.3, 1)
+TREATED = np.zeros(M.shape, dtype=bool)
+TREATED[:5, -8:] = True
+BLOCK = np.outer(np.arange(30) < 4, np.arange(20) > 15)
 EVENTS = np.column_stack([np.sort(RNG.uniform(0, 60, 300)), RNG.integers(0, 4, 300)])
 SEARCHES = {
     "denoising": (SparseLowRank, {}, (M,)),
@@ -161,7 +165,24 @@ SEARCHES = {
     "regression": (TraceRegression, {"cv": 2}, (M, M[:, 0] + M[:, 1])),
     "regression grid": (TraceRegressionCV, {"cv": 2, "lams": [0.1, 0.2]}, (M, M[:, 0])),
     "events": (HawkesInfectivity, {"cv": 2, "decays": 1.0}, (EVENTS,)),
+    "outliers": (RobustPCA, {"lam": "cv"}, (M,)),
+    "ratings": (MatrixCompletion, {"cv": 2}, (np.where(M > 0.8, np.nan, M),)),
+    "panel": (MatrixCompletionPanel, {"cv": 2}, (M, TREATED)),
+    "responses": (ReducedRankRegressor, {"cv": 2}, (M[:, 6:], M[:, :6])),
+    "classes": (TraceClassifier, {"cv": 2}, (M, M[:, 0] > 0.0)),
 }
+# settings of candidates that are no parameters
+QUANTITIES = {
+    "covariance": {"kind", "shrinkage", "rank", "share", "standard_errors"},
+    "denoising": {"scale"},
+    "grid": {"scale", "rank", "nonzeros"},
+    "imputer": {"nuclear", "share"},
+    "links": {"nuclear", "zeroed", "refit"},
+    "outliers": {"multiple"},
+    "ratings": {"rank"},
+}
+# models that are searched by other parameters than those of the candidates
+SEARCHED = {SparseLowRankCV: SparseLowRank, TraceRegressionCV: TraceRegression}
 
 
 def with_limits(model, data):
@@ -200,9 +221,18 @@ def test_shared_parts_of_docstrings_are_filled_in(searching):
     assert "cv_results_" in text
 
 
-def test_searches_are_documented_alike(free):
+def test_the_table_has_every_model_that_searches_by_held_out_data():
+    names = {kind.__name__ for kind, _, _ in SEARCHES.values()}
+    assert names | {"SubspaceClustering"} == set(estimators.__all__)
+
+
+def test_searches_are_documented_alike(free, request):
     table = free.cv_results_
-    assert any(name.startswith("param_") for name in table)
+    settings = {name for name in table if not name.endswith(("_test_score", "_split"))}
+    wanted = QUANTITIES.get(request.node.callspec.params["searching"], set())
+    assert {name for name in settings if not name.startswith("param_")} == wanted
+    known = SEARCHED.get(type(free), type(free))().get_params()
+    assert {name[6:] for name in settings - wanted} <= set(known)
     mean = table["mean_test_score"]
     assert len({len(column) for column in table.values()}) == 1
     splits = [table[name] for name in table if name.startswith("split")]
@@ -222,6 +252,115 @@ def test_a_time_limit_includes_the_search(searching, free):
     assert np.isfinite(hurried.result_.X).all()
     with pytest.raises(InputError, match="max_seconds"):
         clone(model).set_params(max_seconds=-1.0).fit(*data)
+
+
+def test_parameters_are_alike():
+    positional = {"lam", "tau", "lams", "taus", "n_clusters"}
+    for kind in (getattr(estimators, name) for name in estimators.__all__):
+        given = inspect.signature(kind).parameters
+        defaults = {name: one.default for name, one in given.items()}
+        free = {name for name, one in given.items() if one.kind is not one.KEYWORD_ONLY}
+        assert free <= positional
+        for name in ("max_seconds", "random_state"):
+            assert defaults[name] is None
+        assert defaults["verbose"] is False
+        assert ("cv" in given) == ("one_standard_error" in given)
+        assert defaults.get("one_standard_error", "auto") == "auto"
+        assert given.keys() >= {"tol"}
+
+
+def noisy(seed):
+    """A matrix of rank one with much noise."""
+    rng = np.random.default_rng(seed)
+    u, v = rng.standard_normal(30), rng.standard_normal(20)
+    return np.outer(u, v) + 2.0 * rng.standard_normal((30, 20))
+
+
+def unclear(X, seed):
+    return X[:, 0] + 3.0 * np.random.default_rng(seed).standard_normal(len(X))
+
+
+def correlated():
+    rng = np.random.default_rng(2)
+    return rng.standard_normal((20, 10)) * (1 + rng.random(10)) + rng.standard_normal((20, 1))
+
+
+def independent():
+    rng = np.random.default_rng(0)
+    return np.column_stack([np.sort(rng.uniform(0, 60, 300)), rng.integers(0, 4, 300)])
+
+
+# settings, data that leave the choice open, and a key that is smaller for simpler models
+SIMPLE = {
+    SparseLowRank: ({}, (noisy(1),), lambda m: m.kind_ == "both"),
+    SparseLowRankCV: ({"n_lams": 4, "n_taus": 4, "cv": 3}, (noisy(3),), lambda m: m.rank_),
+    SparseLowRankCovariance: (
+        {"average": False, "scoring": "distance"},
+        (correlated(),),
+        lambda m: m.kind_ != "Ledoit-Wolf",
+    ),
+    SparseLowRankImputer: ({}, SEARCHES["imputer"][2], lambda m: m.tau_),
+    LinkPredictor: ({}, ((noisy(1) > 1.5).astype(float),), lambda m: m.tau_),
+    TraceRegression: ({}, (noisy(3), unclear(noisy(3), 3)), lambda m: m.tau_),
+    TraceRegressionCV: ({}, (noisy(3), unclear(noisy(3), 3)), lambda m: m.tau_),
+    TraceClassifier: ({}, (noisy(1), unclear(noisy(1), 1) > 0.0), lambda m: m.tau_),
+    HawkesInfectivity: ({"decays": 1.0, "cv": 3}, (independent(),), lambda m: m.tau_),
+    RobustPCA: ({"lam": "cv"}, (noisy(1),), lambda m: -m.lam_),
+    MatrixCompletion: ({"cv": 2}, SEARCHES["ratings"][2], lambda m: m.rank_),
+    MatrixCompletionPanel: ({"cv": 3}, (noisy(1), BLOCK), lambda m: -m.lam_),
+    ReducedRankRegressor: ({}, (noisy(1)[:, 8:], noisy(1)[:, :8]), lambda m: m.rank_),
+}
+
+
+@pytest.mark.usefixtures("thorough")
+@pytest.mark.parametrize("kind", SIMPLE, ids=lambda kind: kind.__name__)
+def test_the_rule_of_one_standard_error_prefers_simple_models(kind):
+    settings, data, size = SIMPLE[kind]
+    fits = [
+        kind(one_standard_error=rule, random_state=0, **settings).fit(*data)
+        for rule in (True, False)
+    ]
+    assert size(fits[0]) < size(fits[1])
+
+
+@pytest.mark.parametrize("kind", SIMPLE, ids=lambda kind: kind.__name__)
+def test_the_rule_of_one_standard_error_is_checked(kind):
+    settings, data, _ = SIMPLE[kind]
+    with pytest.raises(InputError, match="one_standard_error"):
+        kind(one_standard_error="yes", **settings).fit(*data)
+
+
+def test_every_model_takes_every_kind_of_random_state(searching):
+    model, data = searching
+    for state in (np.random.RandomState, np.random.default_rng):
+        fits = [clone(model).set_params(random_state=state(5)).fit(*data) for _ in range(2)]
+        one, two = (fit.cv_results_["mean_test_score"] for fit in fits)
+        np.testing.assert_array_equal(one, two)
+    with pytest.raises(InputError, match="random_state"):
+        clone(model).set_params(random_state=-1).fit(*data)
+
+
+@pytest.mark.parametrize(
+    ("model", "data", "new"),
+    [
+        (TraceRegression(lam1=0.1, tau=5.0, lam2=0.1), (M, M[:, 0]), {"lam": 0.1}),
+        (TraceRegressionCV(lam1s=[0.1], taus=[5.0], lam2=0.1), (M, M[:, 0]), {"lams": [0.1]}),
+        (
+            TraceRegressionCV(taus=[3.0, 5.0], rule="one_se", cv=2),
+            (M, M[:, 0]),
+            {"one_standard_error": True},
+        ),
+        (HawkesInfectivity(folds=2, decays=1.0), (EVENTS,), {"cv": 2}),
+    ],
+)
+def test_old_names_of_parameters_work_with_a_warning(model, data, new):
+    model = model.set_params(random_state=0)
+    default = type(model)().get_params()
+    given = {k: v for k, v in model.get_params().items() if default[k] == "deprecated"}
+    fresh = clone(model).set_params(**dict.fromkeys(given, "deprecated"), **new).fit(*data)
+    with pytest.warns(DeprecationWarning, match=f"now called {next(iter(new))}"):
+        model.fit(*data)
+    assert (model.lam_, model.tau_) == (fresh.lam_, fresh.tau_)
 
 
 def test_random_state_follows_scikit_learn():

@@ -449,8 +449,8 @@ def kinds(model):
     """Best mean score on the folds of each kind tried."""
     table = model.cv_results_
     return {
-        kind: np.nanmax(np.r_[-np.inf, table["mean_test_score"][table["param_kind"] == kind]])
-        for kind in np.unique(table["param_kind"])
+        kind: np.nanmax(np.r_[-np.inf, table["mean_test_score"][table["kind"] == kind]])
+        for kind in np.unique(table["kind"])
     }
 
 
@@ -498,7 +498,7 @@ def test_scores_may_be_distances(two_folds):
     by_distance = SparseLowRankCovariance(scoring="distance", random_state=0).fit(X)
     part = module.folds(X, 2, centred=False, standardized=False, seed=0)[0]
     other = part.unseen.T @ part.unseen / len(part.unseen)
-    first = list(by_distance.cv_results_["param_kind"]).index("sample")
+    first = list(by_distance.cv_results_["kind"]).index("sample")
     loss = -by_distance.cv_results_["split0_test_score"][first]
     assert loss == pytest.approx(np.sum((part.S - other) ** 2))
     singular = SparseLowRankCovariance(diagonal=False, random_state=0).fit(X)
@@ -565,7 +565,7 @@ def test_shrinkage_by_the_formula(monkeypatch):
     assert model.kind_ == "Ledoit-Wolf"
     assert model.shrinkage_ == pytest.approx(expected.shrinkage_)
     np.testing.assert_allclose(model.covariance_, expected.covariance_, atol=1e-10)
-    assert "Ledoit-Wolf" in model.cv_results_["param_kind"]
+    assert "Ledoit-Wolf" in model.cv_results_["kind"]
 
 
 @pytest.mark.usefixtures("thorough")

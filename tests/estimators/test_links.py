@@ -176,7 +176,7 @@ def test_no_l1_norm_is_tried_without_a_promise(monkeypatch):
     with warnings.catch_warnings():
         warnings.simplefilter("error", UserWarning)
         model = LinkPredictor(random_state=0).fit(sparse_groups(100, 4, 0.3, 0.05))
-    assert not model.cv_results_["param_zeroed"].any()
+    assert not model.cv_results_["zeroed"].any()
     assert model.lam_ == 0.0
 
 
@@ -246,7 +246,7 @@ def test_a_flat_spectrum_takes_refit_values_and_keeps_its_accuracy():
     others = np.argwhere(np.triu(A.toarray() == 0, 1))[::20]
     model = LinkPredictor(lam=0.0, random_state=0).fit(left)
     best = int(np.argmin(model.cv_results_["rank_test_score"]))
-    assert model.cv_results_["param_refit"].any()
+    assert model.cv_results_["refit"].any()
     assert 16 < model.result_.rank <= links.MOST // 2
     found = [model.score_pairs(pairs) for pairs in (hidden, others)]
     assert placements(*found).mean() > 0.98
@@ -266,7 +266,7 @@ def test_refit_values_are_those_of_the_graph():
 
 
 def test_small_graphs_are_not_refit(fitted):
-    assert not fitted.cv_results_["param_refit"].any()
+    assert not fitted.cv_results_["refit"].any()
 
 
 def test_says_that_no_more_triplets_are_computed(monkeypatch):

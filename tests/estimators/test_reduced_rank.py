@@ -105,7 +105,7 @@ def test_a_sparse_penalty_alone_with_more_features_than_rows(sparsity):
 def test_weights_of_a_sparse_penalty_are_tried_from_ridge_regression(noise):
     X, Y = planted(p=8, q=4, rank=4, noise=noise)
     model = ReducedRankRegressor(0.0, sparsity="rows", random_state=0).fit(X, Y)
-    assert len(model.cv_results_["param_weight"]) == 5
+    assert len(model.cv_results_["param_sparsity_weight"]) == 5
     assert model.result_.certified
 
 

@@ -333,6 +333,6 @@ def test_the_search_goes_on_as_long_as_smaller_weights_predict_better():
     """The noise given is too large, by far."""
     M = hit(5, 60, 30, noise=0.1, share=0.0)[2]
     model = RobustPCA("cv", noise=8.0, random_state=0).fit(M)
-    tried = model.cv_results_["param_multiple"]
+    tried = model.cv_results_["multiple"]
     assert model.lam_ < 0.3 * 8.0 * (np.sqrt(60) + np.sqrt(30))
     assert len(tried) > 9

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import partial, wraps
 from html import escape
 from inspect import cleandoc
-from typing import Any, ClassVar, TypeVar
+from typing import Any, ClassVar, Literal, TypeVar
 
 import numpy as np
 from sklearn.base import BaseEstimator
@@ -19,7 +19,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from weakprox._minimize import minimize
-from weakprox.arguments import integer, is_integer, or_auto
+from weakprox.arguments import flag, integer, is_integer, or_auto
 from weakprox.errors import InputError, ProofError
 from weakprox.passes.compiling import limited
 from weakprox.problem import Problem
@@ -59,9 +59,9 @@ DOCUMENTED = {
     "{cv, one_standard_error}": """cv : int, float or "auto"
         Number of folds of the search, or the share of the observations that is held out
         once. "auto" uses five folds, or one tenth from 20,000 observations on.
-    one_standard_error : bool
+    one_standard_error : bool or "auto"
         Whether to take the largest weight whose error exceeds the least by at most one standard
-        error of their difference. It needs two folds or more.""",
+        error of their difference. It needs two folds or more. "auto" is False here.""",
     "{result_, certificate_}": """result_ : Result
         The solution of the problem above, with its certificate.
     certificate_ : Certificate
@@ -71,9 +71,10 @@ DOCUMENTED = {
     feature_names_in_ : array of str
         Names of the columns, if the data have any.""",
     "{cv_results_}": """cv_results_ : dict
-        The candidates tried, with one column per quantity as in scikit-learn: settings
-        ("param_lam", ...), "mean_test_score", "std_test_score", "rank_test_score" and the score
-        of each fold ("split0_test_score", ...). Empty without a search.""",
+        The candidates tried, with one column per quantity as in scikit-learn: parameters
+        ("param_lam", ...), other settings (without prefix), "mean_test_score",
+        "std_test_score", "rank_test_score" and the score of each fold
+        ("split0_test_score", ...). Empty without a search.""",
 }
 
 
@@ -96,6 +97,7 @@ class Certified(Shared, CallbackSupportMixin, BaseEstimator):
 
     result_: Result
     tol: float
+    one_standard_error: bool | Literal["auto"]  # of models that choose by cross-validation
     cv_results_: dict[str, Any]
     _seed: int
     _deadline: Deadline
@@ -143,6 +145,11 @@ class Certified(Shared, CallbackSupportMixin, BaseEstimator):
         """A search within the time limit of the fit; keywords go to `Search`."""
         settings |= {"deadline": self._search_end, "progress": bool(self.verbose)}
         return Search(folds, trial, **settings)
+
+    def _one_standard_error(self, automatic: bool) -> bool:
+        """Whether the one-standard-error rule applies; `automatic` is the value for "auto"."""
+        found = or_auto("one_standard_error", self.one_standard_error, flag)
+        return automatic if found is None else found
 
     def _renamed(self, old: str, new: str) -> Any:
         """The parameter `new`, or `old` if its deprecated name was used."""

@@ -162,7 +162,7 @@ class MatrixCompletion(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Certif
     debias: bool = True
     clip: bool = True
     cv: int | float | Literal["auto"] = "auto"
-    one_standard_error: bool = False
+    one_standard_error: bool | Literal["auto"] = "auto"
     tol: float = 1e-3
     _accepts = ("sparse", "allow_nan")
 
@@ -195,14 +195,15 @@ class MatrixCompletion(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Certif
         one_of("scaling", self.scaling, ("auto", *SCALINGS))
         one_of("intercepts", self.intercepts, INTERCEPTS)
         self._rank = None if self.rank is None else integer("rank", self.rank, 1)
-        for name in ("debias", "clip", "one_standard_error"):
+        simplest = self._one_standard_error(automatic=False)
+        for name in ("debias", "clip"):
             flag(name, getattr(self, name))
         cv = or_auto("cv", self.cv, folds_or_share)
         found = read_observations(self, rows, cols, values, (row, col, value))
         self.n_features_in_ = len(found.column_ids)
         self._pair_names = (row, col)
         base = self._base(found)
-        best, start = self._choose(base, lam, ridge, cv)
+        best, start = self._choose(base, lam, ridge, cv, simplest=simplest)
         loss = base.part(intercept_ridge=best.intercept_ridge, scaling=best.scaling)
         if math.isinf(best.lam):
             best = best._replace(lam=zero_weight(loss, self._seed) or 1.0)
@@ -232,7 +233,13 @@ class MatrixCompletion(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Certif
         return Completion(*triplets, loss=self.loss_, intercepts=self.intercepts)
 
     def _choose(
-        self, base: Completion, lam: float | None, ridge: float | None, cv: int | float | None
+        self,
+        base: Completion,
+        lam: float | None,
+        ridge: float | None,
+        cv: int | float | None,
+        *,
+        simplest: bool,
     ) -> tuple[Candidate, LowRank | None]:
         """Choose missing settings by held-out observations; also return a first point.
 
@@ -274,12 +281,12 @@ class MatrixCompletion(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Certif
             best = search.best_of([there._replace(scaling=each) for each in scalings])
         scores = search.scores()
         self.cv_results_ = scores.table(rank=search.scores(1).losses.mean(axis=0))
-        if self.one_standard_error and lam is None:
+        if simplest and lam is None:
             alike = [best[1:] == c[1:] or math.isinf(c.lam) for c in scores.candidates]
             best = scores.best(lambda c: (not alike[scores.candidates.index(c)], -c.lam))
         answers = search.answers.get(best)
         self.factor_ = search.mean(best, 2) if best in search.losses else 1.0
-        if lam is None and not self.one_standard_error:
+        if lam is None and not simplest:
             best, self.factor_ = _between(search, best)
         return best, answers[0] if answers else None
 

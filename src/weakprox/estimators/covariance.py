@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, replace
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from scipy.sparse import csr_array
@@ -314,6 +314,10 @@ class SparseLowRankCovariance(EmpiricalCovariance, Certified):
         but is not of low rank. False selects one kind.
     cv : int
         Number of folds for "auto", no more than there are samples.
+    one_standard_error : bool or "auto"
+        Whether Ledoit and Wolf's estimate, the simplest one, is used unless another kind is
+        better by one standard error, where a single kind is used. "auto" is True for the
+        likelihood and False for the distance.
     standardize : bool or "auto"
         Whether to divide variables by their standard deviations for the fit and to scale
         the answer back. lam and tau then refer to correlations. "auto" does so if the largest
@@ -402,6 +406,7 @@ class SparseLowRankCovariance(EmpiricalCovariance, Certified):
     scoring: str = "likelihood"
     average: bool = True
     cv: int = 5
+    one_standard_error: bool | Literal["auto"] = "auto"
     standardize: bool | str = "auto"
     assume_centered: bool = False
     store_precision: bool = True
@@ -491,6 +496,7 @@ class SparseLowRankCovariance(EmpiricalCovariance, Certified):
         self, sample: Sample, standardized: bool, lam: float | None, tau: float | None
     ) -> dict[Candidate, float]:
         """The kinds to average, by decreasing weight; sets `lam_` and `tau_`."""
+        self._ruled = self._one_standard_error(automatic=self.scoring == "likelihood")
         self.cv_results_ = {}
         trace, unit = float(np.trace(sample.S)), standard_error(sample.S, len(sample.Z))
         best = Candidate()
@@ -579,7 +585,7 @@ class SparseLowRankCovariance(EmpiricalCovariance, Certified):
         of one set of folds, since further sets add no samples.
         """
         simplicity = None
-        if self.scoring == "likelihood":
+        if self._ruled:
             simplicity = [c.kind != LEDOIT_WOLF for c in kinds]
         return kinds[least(losses, simplicity, sets)]
 
@@ -604,7 +610,7 @@ class SparseLowRankCovariance(EmpiricalCovariance, Certified):
             "share": np.array([row.tau / trace for row in tried]),
             "standard_errors": np.array([c.errors for c in candidates]),
         }
-        return replace(found, candidates=tried).table(**more)
+        return replace(found, candidates=tried).table("kind", "shrinkage", "rank", **more)
 
     def _trial(self, fold: Fold, candidate: Candidate, start: Any) -> tuple[float, Any]:
         """Loss of the estimate on the samples left out."""

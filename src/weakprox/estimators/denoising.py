@@ -43,9 +43,11 @@ class _Denoiser(OneToOneFeatureMixin, TransformerMixin, Certified, ABC):
     debias: bool | Literal["auto"] = True
     noise: float | str = "auto"
     rescale_copies: bool = False
+    one_standard_error: bool | Literal["auto"] = "auto"
     tol: float = 1e-4
     _accepts = ("sparse", "three_d_array")
     _searches = True  # whether anything is left to choose
+    _prefers_simple = False  # whether `one_standard_error` is True if automatic
 
     def fit(self, X: Any, y: Any = None) -> Any:
         """Learn from a noisy matrix, or from several noisy copies of one.
@@ -165,6 +167,7 @@ class _Denoiser(OneToOneFeatureMixin, TransformerMixin, Certified, ABC):
             deadline=self._search_end,
             progress=bool(self.verbose),
             folds=integer("cv", self.cv, least=2),
+            simplest=self._one_standard_error(automatic=self._prefers_simple),
         )
         self.noise_ = self._noise(data)
         found = self._choose(data, samples)
@@ -284,9 +287,9 @@ class SparseLowRank(_Denoiser):
     "auto" splits M into `cv` independent copies (data thinning, which needs the noise level
     unless M holds counts), fits pairs of lam and tau to all but one of them, and compares the
     answers with that one. It begins with lam = 0 and tries larger weights as long as the error
-    on the copies falls. The simplest model within one standard error of the best is chosen; the
-    simpler models are the data themselves, soft thresholding alone and singular values alone.
-    `SparseLowRankCV` uses a larger grid.
+    on the copies falls. The simplest model within one standard error of the best is chosen, see
+    `one_standard_error`; the simpler models are the data themselves, soft thresholding alone
+    and singular values alone. `SparseLowRankCV` uses a larger grid.
 
     Parameters
     ----------
@@ -319,6 +322,10 @@ class SparseLowRank(_Denoiser):
         have more weight. Otherwise a warning is issued if scales differ.
     cv : int
         Number of copies that M is split into, each of which is left out once.
+    one_standard_error : bool or "auto"
+        Whether to take the simplest candidate (kind of model, then least radius) whose error
+        exceeds the least by at most one standard error of their difference. "auto" is True
+        here.
     {tol, max_seconds, random_state, verbose}
 
     Attributes
@@ -376,6 +383,7 @@ class SparseLowRank(_Denoiser):
     tau: float | str = "auto"
     _: KW_ONLY
     cv: int = 5
+    _prefers_simple = True
 
     @property
     def _searches(self) -> bool:  # type: ignore[override]
@@ -408,9 +416,10 @@ class SparseLowRankCV(_Denoiser):
         Number of weights and radii to try.
     cv : int
         Number of copies to split one matrix into, or of groups of noisy copies.
-    one_standard_error : bool
+    one_standard_error : bool or "auto"
         Whether to take the simplest answer (smallest rank, then fewest nonzeros) that is
-        worse than the best by at most one standard error of their difference.
+        worse than the best by at most one standard error of their difference. "auto" is False
+        here.
     rank, psd, debias, noise, rescale_copies, tol, max_seconds, random_state, verbose
         As in `SparseLowRank`.
     n_jobs : int, optional
@@ -454,12 +463,10 @@ class SparseLowRankCV(_Denoiser):
     n_lams: int = 10
     n_taus: int = 10
     cv: int = 5
-    one_standard_error: bool = False
     n_jobs: int | None = None
 
     def _choose(self, data: NoisyMatrix, samples: Any) -> Choice:
         cv = data.folds
-        flag("one_standard_error", self.one_standard_error)
         several = samples is not None and len(samples) > 1
         copies = folded(samples, cv, data.seed) if several else data.copies(self.noise_, cv)
         lams, taus = (None if is_auto(x) else x for x in (self.lams, self.taus))
@@ -476,7 +483,7 @@ class SparseLowRankCV(_Denoiser):
             progress=data.progress,
         )
         self.errors_ = judged.errors(debias=data.debias)
-        simplest = self.one_standard_error and len(self.errors_) > 1
+        simplest = data.simplest and len(self.errors_) > 1
         point = path.best(self.errors_, one_standard_error=simplest)
         self.best_index_ = (point.row, point.column)
         index = point.row * grid.shape[1] + point.column

@@ -139,6 +139,9 @@ class HawkesInfectivity(Certified):
         largest likelihood on the intervals left out, given their past, is chosen. With fewer
         than 10 events per interval or 5 per node, lam is 2 and tau is a quarter of the nuclear
         norm without a bound.
+    one_standard_error : bool or "auto"
+        Whether to take the simplest pair (smallest tau, then largest lam) that is worse than
+        the best by at most one standard error of their difference. "auto" is False here.
     tol : float
         Accuracy of the certified problem, relative to the largest decrease of its value.
     {max_seconds, random_state, verbose}
@@ -191,6 +194,7 @@ class HawkesInfectivity(Certified):
     decays: Any = "auto"
     self_excitation: bool = True
     cv: int = 5
+    one_standard_error: bool | Literal["auto"] = "auto"
     tol: float = 1e-4
     folds: Any = DEPRECATED
 
@@ -211,6 +215,7 @@ class HawkesInfectivity(Certified):
         tau = arguments.or_auto("tau", self.tau, arguments.bound)
         arguments.flag("self_excitation", self.self_excitation)
         arguments.accuracy("tol", self.tol)
+        simplest = self._one_standard_error(automatic=False)
         cv = arguments.integer("cv", self._renamed("folds", "cv"), least=2)
         process.refuse_lists(X)
         data = validate_data(self, X, dtype=None, ensure_min_samples=2)
@@ -231,7 +236,7 @@ class HawkesInfectivity(Certified):
         self.cv_results_, self.tau_edge_ = {}, None
         if cv > 1:
             with one_thread(pulls.size):  # many short calls of BLAS
-                best, line = self._choose(kept, parts, whole, first, lines)
+                best, line = self._choose(kept, parts, whole, first, lines, simplest=simplest)
             if tau is None:
                 ends = {line[0]: "smallest", line[-1]: "largest"} if len(line) > 1 else {}
                 self.tau_edge_ = ends.get(best)
@@ -267,6 +272,8 @@ class HawkesInfectivity(Certified):
         whole: process.Contrast,
         first: Pilot,
         lines: Iterator[list[Weights]],
+        *,
+        simplest: bool,
     ) -> tuple[Weights, list[Weights]]:
         """The candidate of largest likelihood on the pieces of time left out, and its line.
 
@@ -300,6 +307,7 @@ class HawkesInfectivity(Certified):
         data = [prepare(k) for k in range(len(parts))]
         search: Search[Weights] = self._search(data, trial, first=FIRST)
         line = next(lines)
+        tried = [line]
         best = search.along(line, line[len(line) // 2])
         best = search.best_of([best, line[0], line[-1]])
         waited, own, place = 0, line, line.index(best) - len(line)
@@ -308,11 +316,16 @@ class HawkesInfectivity(Certified):
             if not line:
                 break
             place = max(place, -len(line))
+            tried.append(line)
             found = search.along(line, line[place])
             place, waited = line.index(found) - len(line), waited + 1
             if search.best_of([best, found]) == found:
                 best, own, waited = found, line, 0
-        self.cv_results_ = search.scores().finite().table()
+        compared = search.scores().finite()
+        self.cv_results_ = compared.table()
+        if simplest:
+            best = compared.best(lambda weights: (weights.tau, -weights.lam))
+            own = next(line for line in tried if best in line)
         return best, own
 
     def _finish(self, kept: Pieces, first: Pilot) -> None:

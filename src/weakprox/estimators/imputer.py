@@ -278,6 +278,9 @@ class SparseLowRankImputer(OneToOneFeatureMixin, TransformerMixin, Certified):
     missing_values : float
         The value that marks a missing entry, NaN by default.
     {cv, times hidden}
+    one_standard_error : bool or "auto"
+        Whether to take the largest weights of the low-rank model whose error exceeds the least
+        by at most one standard error of their difference. "auto" is False here.
     {tol, max_seconds, random_state, verbose}
 
     Attributes
@@ -296,8 +299,8 @@ class SparseLowRankImputer(OneToOneFeatureMixin, TransformerMixin, Certified):
         of column means ("mean"), of each model, and of their combination ("blend"), whose
         weights are fitted and scored on different hidden entries. Empty without a search.
     {cv_results_}
-        "param_nuclear" is the weight of the nuclear norm, relative to the largest singular
-        value, and "param_share" is lam relative to that weight. Scores are minus mean
+        "nuclear" is the weight of the nuclear norm, relative to the largest singular
+        value, and "share" is lam relative to that weight. Scores are minus mean
         squared errors in standard deviations of the columns.
     components_ : array of shape (rank, columns)
         Orthonormal basis of the rows of X.
@@ -352,6 +355,7 @@ class SparseLowRankImputer(OneToOneFeatureMixin, TransformerMixin, Certified):
     blend: bool = True
     missing_values: float = np.nan
     cv: int | Literal["auto"] = "auto"
+    one_standard_error: bool | Literal["auto"] = "auto"
     tol: float = 1e-3
 
     def __sklearn_tags__(self) -> Any:
@@ -421,6 +425,7 @@ class SparseLowRankImputer(OneToOneFeatureMixin, TransformerMixin, Certified):
         First the scaling and the nuclear weight at lam = 0 are chosen, then the nuclear weight
         in smaller steps, then lam, until it no longer helps.
         """
+        simplest = self._one_standard_error(automatic=False)
         self.cv_results_: dict[str, Any] = {}
         self.hidden_scores_: dict[str, float] = {}
         self.weights_ = dict.fromkeys(MODELS, 0.0) | {"low-rank": 1.0}
@@ -464,7 +469,13 @@ class SparseLowRankImputer(OneToOneFeatureMixin, TransformerMixin, Certified):
         if lam is None:
             larger = [best._replace(share=share) for share in SHARES]
             best = search.best_of([best, *larger], start="best", patience=1, gain=GAIN)
-        self.cv_results_ = search.scores(1).table()
+        scores = search.scores(1)
+        self.cv_results_ = scores.table("nuclear", "share")
+        if simplest:
+            best = scores.best(lambda c: (c.scaling != best.scaling, -c.nuclear, -c.share))
+            if best not in search.answers:  # the search drops those that were not the best
+                search = self._search(rounds, trial)
+                search.best_of([best])
         answers = search.answers.get(best)
         if self.blend and lam is None and tau is None and 1 < X.shape[1] <= WIDEST:
             self._weigh(rounds, best, answers)

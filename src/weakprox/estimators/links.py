@@ -469,6 +469,10 @@ class LinkPredictor(Certified):
         succession are no better. It chooses the half-life with which these events rank the new
         pairs of the last tenth best, if that is clearly better than no decay.
     {cv, times hidden}
+    one_standard_error : bool or "auto"
+        Whether to take the simplest candidate (largest weight of the nuclear norm, no refit,
+        largest lam) whose ranking is worse than the best by at most one standard error of
+        their difference. "auto" is False here.
     {tol, max_seconds, random_state, verbose}
 
     Attributes
@@ -476,8 +480,8 @@ class LinkPredictor(Certified):
     lam_, tau_, kind_
         The values used; `tau_` is infinite if there is no bound.
     {cv_results_}
-        "param_nuclear" is the weight of the nuclear norm, "param_zeroed" the quantile of the
-        entries that is used as lam (None if lam was given), and "param_refit" whether each
+        "nuclear" is the weight of the nuclear norm, "zeroed" the quantile of the
+        entries that is used as lam (None if lam was given), and "refit" whether each
         singular value has its own factor. Scores are areas under the ROC curve.
     adjacency_ : sparse array
         The graph, without the diagonal unless it is bipartite. Weights of events with times
@@ -539,6 +543,7 @@ class LinkPredictor(Certified):
     kind: Literal["auto", "undirected", "directed", "bipartite"] = "auto"
     half_life: float | Literal["auto"] | None = "auto"
     cv: int | Literal["auto"] = "auto"
+    one_standard_error: bool | Literal["auto"] = "auto"
     tol: float = 1e-3
     _accepts = ("sparse", "positive_only")
 
@@ -656,6 +661,7 @@ class LinkPredictor(Certified):
         form, then lam, if entries near zero seem to be noise, and then whether a neighbouring
         nuclear weight is better, since lam shrinks too.
         """
+        simplest = self._one_standard_error(automatic=False)
         zeroed = 0.5 if lam is None else None
         hiding = rounds(graph, self._seed, times_hidden(self.cv)) if parts is None else parts
         held = [(part, prepare(part.graph)) for part in hiding]
@@ -703,6 +709,10 @@ class LinkPredictor(Certified):
             near = [cut for cut in cuts if 0.8 < cut / best.nuclear < 1.25]
             beside = [best._replace(nuclear=cut) for cut in near if cut != best.nuclear]
             best = search.best_of([best, *beside])
+        tried = search.scores()
+        if simplest and tried.candidates:
+            best = tried.best(lambda c: (-c.nuclear, c.refit, -(c.zeroed or 0.0)))
+        table = tried.table(*Candidate._fields) if tried.candidates else {}
         known, reverse = scores(best), 0.0
         if self.kind_ == "directed" and known[0][0].size:
             reverse, known = _with_reverse(hiding, known)
@@ -711,7 +721,7 @@ class LinkPredictor(Certified):
         lower = best._replace(nuclear=best.nuclear * math.sqrt(1.0 - hidden_share(graph)))
         starts = [found.start(best if best.refit else lower) for found in data]
         start = max(starts, key=lambda one: 0 if one is None else one.rank)
-        return Chosen(lower, hidden, others, start, reverse, search.scores().table())
+        return Chosen(lower, hidden, others, start, reverse, table)
 
     def _with_l1(
         self,

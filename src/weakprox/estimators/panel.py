@@ -12,7 +12,7 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from weakprox._minimize import minimize
-from weakprox.arguments import accuracy, flag, integer, number, one_of, or_auto, positive
+from weakprox.arguments import accuracy, integer, number, one_of, or_auto, positive
 from weakprox.display import counted
 from weakprox.errors import InputError
 from weakprox.estimators._base import Certified, drawn_seed
@@ -169,7 +169,7 @@ class MatrixCompletionPanel(Certified):
     _: KW_ONLY
     effects: Literal["both", "unit", "time", "none"] = "both"
     cv: int | float | Literal["auto"] = "auto"
-    one_standard_error: bool = False
+    one_standard_error: bool | Literal["auto"] = "auto"
     tol: float = 1e-6
     _accepts = ("allow_nan",)
 
@@ -197,7 +197,7 @@ class MatrixCompletionPanel(Certified):
         """
         lam = or_auto("lam", self.lam, positive)
         intercepts = INTERCEPTS[one_of("effects", self.effects, tuple(INTERCEPTS))]
-        flag("one_standard_error", self.one_standard_error)
+        simplest = self._one_standard_error(automatic=False)
         cv = or_auto("cv", self.cv, folds_or_share)
         accuracy("tol", self.tol)
         data = read_panel(Y, treated, (unit, time, outcome, treatment))
@@ -212,7 +212,7 @@ class MatrixCompletionPanel(Certified):
             path = observed_path(
                 loss,
                 cv=cv or automatic_cv(loss.n_terms),
-                one_standard_error=self.one_standard_error,
+                one_standard_error=simplest,
                 seed=self._seed,
                 max_seconds=self._search_end.left,
                 progress=bool(self.verbose),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import KW_ONLY, dataclass
 from functools import cached_property
+from operator import attrgetter
 from typing import Any, Literal, NamedTuple, TypeAlias
 
 import numpy as np
@@ -44,7 +45,7 @@ class Setting(NamedTuple):
 
     lam: float
     ridge: float
-    weight: float = 0.0
+    sparsity_weight: float = 0.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -127,6 +128,11 @@ class ReducedRankRegressor(MultiOutputMixin, RegressorMixin, Certified):
         squares without intercepts).
     cv : int, splitter or iterable
         Folds for "auto", as in scikit-learn.
+    one_standard_error : bool or "auto"
+        Whether to take the simplest candidate (largest lam, then sparsest) whose error exceeds
+        the least by at most one standard error of their difference. "auto" is less strict:
+        it replaces ridge regression if the gain exceeds half a standard error, and takes
+        the best of the other candidates.
     {tol, max_seconds, random_state, verbose}
 
     Attributes
@@ -174,6 +180,7 @@ class ReducedRankRegressor(MultiOutputMixin, RegressorMixin, Certified):
     fit_intercept: bool = True
     scale: bool = True
     cv: Any = 5
+    one_standard_error: bool | Literal["auto"] = "auto"
     tol: float = 1e-4
     _accepts = ("sparse",)
 
@@ -210,7 +217,7 @@ class ReducedRankRegressor(MultiOutputMixin, RegressorMixin, Certified):
         self.result_ = self._solve(problem, start=start)
         B = np.asarray(self.result_.X)
         self.rank_ = self.result_.low_rank.rank
-        exact = self._with_zeros() if chosen.weight else None
+        exact = self._with_zeros() if chosen.sparsity_weight else None
         per_response = np.outer(over_y, 1.0 / over_x)
         self.sparse_coef_ = None if exact is None else csr_array(exact.T * per_response)
         loss = design.loss
@@ -261,6 +268,7 @@ class ReducedRankRegressor(MultiOutputMixin, RegressorMixin, Certified):
         sparsity_weight: float | None,
     ) -> Setting:
         """Choose missing settings by folds: ridge, nuclear norm, sparse penalty."""
+        rule = arguments.or_auto("one_standard_error", self.one_standard_error, arguments.flag)
         weight = 0.0 if self.sparsity is None else sparsity_weight
         if lam is not None and ridge is not None and weight is not None:
             return Setting(lam, ridge, weight)
@@ -274,7 +282,7 @@ class ReducedRankRegressor(MultiOutputMixin, RegressorMixin, Certified):
             data: tuple[Design, Any, Matrix], setting: Setting, start: Any
         ) -> tuple[float, Matrix]:
             part, unseen, answers = data
-            if setting.lam == setting.weight == 0.0 and part.loss.gram is not None:
+            if setting.lam == setting.sparsity_weight == 0.0 and part.loss.gram is not None:
                 B = part.ridge(setting.ridge)
             else:
                 B = np.asarray(self._solution(part, setting, trial=True, start=start).X)
@@ -288,10 +296,14 @@ class ReducedRankRegressor(MultiOutputMixin, RegressorMixin, Certified):
             best = self._path(search, design, best, ridge)
         if weight is None:
             top = self._largest(design)
-            line = [best, *(best._replace(weight=share * top) for share in SHARES)]
+            line = [best, *(best._replace(sparsity_weight=share * top) for share in SHARES)]
             found = search.best_of(line, start="best")
             best = _better(search, best, found)
-        self.cv_results_ = search.scores().table()
+        scores = search.scores()
+        self.cv_results_ = scores.table()
+        if rule is not None:
+            key = attrgetter("lam", "sparsity_weight", "ridge")
+            best = scores.best((lambda c: tuple(-x for x in key(c))) if rule else None)
         return best
 
     def _folds(self, X: Any, Y: Matrix) -> list[Any]:
@@ -341,12 +353,12 @@ class ReducedRankRegressor(MultiOutputMixin, RegressorMixin, Certified):
 
     def _penalty(self, setting: Setting) -> Any:
         """Squares and the sparse penalty; None if both weights are zero."""
-        if self.sparsity == "rows" and setting.weight > 0.0:
-            group = GroupL2(setting.weight, "rows")
+        if self.sparsity == "rows" and setting.sparsity_weight > 0.0:
+            group = GroupL2(setting.sparsity_weight, "rows")
             return group + ElasticNet(0.0, 0.5 * setting.ridge) if setting.ridge else group
         if setting.ridge > 0.0:
-            return ElasticNet(setting.weight, 0.5 * setting.ridge)
-        return L1(setting.weight) if setting.weight > 0.0 else None
+            return ElasticNet(setting.sparsity_weight, 0.5 * setting.ridge)
+        return L1(setting.sparsity_weight) if setting.sparsity_weight > 0.0 else None
 
     def _solution(
         self, design: Design, setting: Setting, *, trial: bool = False, start: Any = None
@@ -373,14 +385,16 @@ class ReducedRankRegressor(MultiOutputMixin, RegressorMixin, Certified):
         """A bound on the nuclear norm that some solution does not reach, and a first point."""
         loss = design.loss
         first = None if loss.gram is None else design.ridge(setting.ridge)
-        if first is not None and setting.weight == 0.0:  # the first point is a solution
+        if (
+            first is not None and setting.sparsity_weight == 0.0
+        ):  # the first point is a solution
             return ROOM * float(np.linalg.norm(first, "nuc")) or 1.0, first
         most, bounds = loss.origin[0], []  # f at zero, which f at a solution does not exceed,
         if first is not None:  # or at the first point
             value = loss.value(first, slice(None)) + self._penalty(setting).value(first)
             most = min(most, value)
-        if setting.weight > 0.0:  # the penalty is at least the nuclear norm
-            bounds.append(most / setting.weight)
+        if setting.sparsity_weight > 0.0:  # the penalty is at least the nuclear norm
+            bounds.append(most / setting.sparsity_weight)
         convexity = loss.strong_convexity + setting.ridge
         if convexity > 0.0:
             bounds.append(math.sqrt(min(loss.shape) * 2.0 * most / convexity))

@@ -77,8 +77,8 @@ class RobustPCA(OneToOneFeatureMixin, TransformerMixin, Certified):
         Weight of the nuclear norm. "auto" is :math:`\sigma (\sqrt{m} + \sqrt{d})`, about the
         largest singular value of noise with the standard deviation :math:`\sigma`. "cv" tries
         multiples of that, k being unchanged: it hides a tenth of the observed entries `cv`
-        times, and takes the largest weight whose mean absolute error on them, cut off at
-        :math:`3.5\,\sigma`, is within one standard error of the smallest. Missing entries
+        times, and compares mean absolute errors on them, cut off at :math:`3.5\,\sigma`, see
+        `one_standard_error`. Missing entries
         reduce m and d by their share. "cv" shrinks less than "auto" and is nearer to the
         signal, but includes components of noise: its rank is larger than that of the
         signal for every rule of choice, since smaller weights have smaller errors. Use
@@ -106,6 +106,9 @@ class RobustPCA(OneToOneFeatureMixin, TransformerMixin, Certified):
         refitted if the noise is 0. The certificate is that of L without a refit.
     cv : int
         How many times a tenth of the cells is hidden, with ``lam="cv"`` or ``debias="auto"``.
+    one_standard_error : bool or "auto"
+        Whether ``lam="cv"`` takes the largest weight whose error exceeds the least by at most
+        one standard error of their difference. "auto" is True here.
     {tol, max_seconds, random_state, verbose}
 
     Attributes
@@ -132,7 +135,7 @@ class RobustPCA(OneToOneFeatureMixin, TransformerMixin, Certified):
     column_weights_ : array of shape (columns,)
         The factors used.
     {cv_results_}
-        "param_multiple" is lam relative to its automatic value. Scores are minus mean
+        "multiple" is lam relative to its automatic value. Scores are minus mean
         absolute errors.
     {result_, certificate_}
 
@@ -177,6 +180,7 @@ class RobustPCA(OneToOneFeatureMixin, TransformerMixin, Certified):
     rank: int | None = None
     debias: Refit = False
     cv: int = 3
+    one_standard_error: bool | Literal["auto"] = "auto"
     tol: float = 1e-4
     _accepts = ("allow_nan",)
 
@@ -196,6 +200,7 @@ class RobustPCA(OneToOneFeatureMixin, TransformerMixin, Certified):
         """
         searched = isinstance(self.lam, str) and self.lam == "cv"
         integer("cv", self.cv, 2)
+        simplest = self._one_standard_error(automatic=True)
         lam = None if searched else or_auto("lam", self.lam, positive)
         ratio = or_auto("ratio", self.ratio, positive)
         noise = or_auto("noise", self.noise, nonnegative)
@@ -223,7 +228,7 @@ class RobustPCA(OneToOneFeatureMixin, TransformerMixin, Certified):
                 lam = fits.weight(self.noise_)
             self.lam_, self.k_ = lam, fits.ratio * lam
             if searched:
-                multiple, self.refit_ = self._searched(fits, refits=refits)
+                multiple, self.refit_ = self._searched(fits, refits=refits, simplest=simplest)
                 self.lam_ *= multiple
             self.result_ = fits.solved(self.lam_, self.k_, start, trial=False)
         L = on_host(self.result_.low_rank)
@@ -260,7 +265,7 @@ class RobustPCA(OneToOneFeatureMixin, TransformerMixin, Certified):
         self.result_, self.lam_, self._limit = found
         self.k_, self.noise_ = fits.ratio * self.lam_, 0.0
 
-    def _searched(self, fits: _Fits, *, refits: bool) -> tuple[float, float]:
+    def _searched(self, fits: _Fits, *, refits: bool, simplest: bool) -> tuple[float, float]:
         """The multiple of the automatic weight that predicts hidden entries best.
 
         The second number is the share of the refit that is best with it.
@@ -272,8 +277,9 @@ class RobustPCA(OneToOneFeatureMixin, TransformerMixin, Certified):
         # large weights that all give zero are equal, and the search must continue
         search.best_of(candidates, start="before", patience=PATIENCE, last_of_equals=True)
         found = search.scores()
-        self.cv_results_ = found.table()
-        plain = found.best(lambda candidate: -candidate.multiple)
+        multiples = np.array([candidate.multiple for candidate in found.candidates])
+        self.cv_results_ = found.table("multiple", param_lam=self.lam_ * multiples)
+        plain = found.best((lambda candidate: -candidate.multiple) if simplest else None)
         best, share = _mixed(search, plain) if refits else (plain, 0.0)
         return float(best.multiple), share
 

@@ -266,13 +266,18 @@ class _TraceModel(Certified, ABC):
     shape: tuple[int, int] | None = None
     fit_intercept: bool = True
     cv: Any = 5
+    one_standard_error: bool | Literal["auto"] = "auto"
     tol: float = 1e-4
     _accepts = ("sparse", "three_d_array")
-    _simplest = False  # whether the one-standard-error rule applies
     _refits = False  # whether refits are tried
     _share = 0.0  # of the refit in the coefficients
     _by_class = False  # whether folds are stratified
     _design: ClassVar[type[Design]] = Design
+
+    @property
+    def _simplest(self) -> bool:
+        """Whether the one-standard-error rule applies."""
+        return self._one_standard_error(automatic=False)
 
     def fit(self, X: Any, y: Any) -> Self:
         """Learn the coefficients.
@@ -291,6 +296,8 @@ class _TraceModel(Certified, ABC):
         arguments.flag("fit_intercept", self.fit_intercept)
         arguments.accuracy("tol", self.tol)
         lams, taus = self._given()
+        if self._simplest and self._refits:
+            raise InputError("debias", repr(self.debias), "False, with one_standard_error")
         rows, shape = self._flat(X)
         A, b = validate_data(self, rows, y, ensure_min_samples=2, **checks, **READ)
         b = np.asarray(self._numbers(b), dtype=float)
@@ -494,6 +501,10 @@ class TraceRegression(_Regression):
         through them: tau at lam = 0, lam at the best tau, tau at the best lam. Otherwise all
         of them are tried. Those with the smallest mean squared error are chosen, and only their
         solution is certified.
+    one_standard_error : bool or "auto"
+        Whether to take the simplest candidate (smallest tau, then largest lam) whose error
+        exceeds the least by at most one standard error of their difference; all
+        combinations are tried then. "auto" is False here.
     debias : {False, "auto"}
         Whether to undo the shrinkage of B. "auto" also compares, for every candidate, mixtures
         of B and its refit: the singular vectors of B with the values that fit the data best.
@@ -553,15 +564,14 @@ class TraceRegressionCV(_Regression):
     ----------
     lams : "auto" or sequence of float
         Weights to try; by default those of `TraceRegression`. All combinations with `taus` are
-        tried, unless both are automatic and `one_standard_error` is False: then the path of
+        tried, unless both are automatic and `one_standard_error` is not True: then the path of
         `TraceRegression` is used.
     taus : "auto" or sequence of float
         Bounds on the nuclear norm to try, infinity for none; by default those of
         `TraceRegression`.
-    one_standard_error : bool
-        Whether to take the simplest model (smallest tau, then largest lam) that is worse
-        than the best by at most one standard error of their difference.
-    lam2, shape, fit_intercept, cv, debias, tol, max_seconds, random_state, verbose
+    lam2, shape, fit_intercept, cv, one_standard_error, debias
+        As in `TraceRegression`.
+    tol, max_seconds, random_state, verbose
         As in `TraceRegression`.
     lam1s, rule : deprecated
         Use `lams` and `one_standard_error`.
@@ -586,21 +596,17 @@ class TraceRegressionCV(_Regression):
     lams: Any = "auto"
     taus: Any = "auto"
     _: KW_ONLY
-    one_standard_error: bool = False
     lam1s: Any = DEPRECATED
     rule: Any = DEPRECATED
 
     @property
-    def _simplest(self) -> bool:  # type: ignore[override]
+    def _simplest(self) -> bool:
         rule = self._renamed("rule", "one_standard_error")
-        return bool(rule == "one_se" if isinstance(rule, str) else rule)
+        return rule == "one_se" if rule in ("one_se", "best") else super()._simplest
 
     def _given(self) -> Grid:
         if self.rule != DEPRECATED:
             arguments.one_of("rule", self.rule, ("one_se", "best"))
-        arguments.flag("one_standard_error", self.one_standard_error)
-        if self._simplest and self._refits:
-            raise InputError("debias", repr(self.debias), "False, with one_standard_error")
         lams = _listed("lams", self._renamed("lam1s", "lams"), arguments.nonnegative)
         taus = _listed("taus", self.taus, arguments.bound)
         return lams, None if taus is None else sorted(taus)
@@ -640,6 +646,10 @@ class TraceClassifier(ClassifierMixin, _TraceModel):
         with lam2 alone for tau, along a path as in `TraceRegression`, and chooses those with
         the smallest log-loss. The solution with lam2 alone is a plain ridge logistic
         regression.
+    one_standard_error : bool or "auto"
+        Whether to take the simplest candidate (smallest tau, then largest lam) whose error
+        exceeds the least by at most one standard error of their difference; all
+        combinations are tried then. "auto" is False here.
     tol : float
         Accuracy of the certified problem, relative to the loss at zero.
     {max_seconds, random_state, verbose}

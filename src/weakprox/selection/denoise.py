@@ -95,6 +95,7 @@ class Tried:
     found: list[HeldOut] = field(default_factory=list)
     repeats: int = 1  # sets of copies that were compared with
     folds: int = COPIES
+    simplest: bool = True  # whether the one-standard-error rule applies
 
     def add(self, points: list[Candidate], found: HeldOut) -> None:
         """Record candidates, in the order of the entries of a grid."""
@@ -136,12 +137,16 @@ class Tried:
         first = HeldOut.joined([one.flat() for one in self.found], folds=False).some(some)
         sets = [first, *further]
         joined = HeldOut.joined(sets, folds=True)
-        return Tried(self.debias, [self.points[i] for i in some], [joined], len(sets))
+        points = [self.points[i] for i in some]
+        return Tried(self.debias, points, [joined], len(sets), simplest=self.simplest)
 
     def choice(self) -> Choice:
-        """The simplest kind of model, with its least radius, within a standard error."""
-        errors = self.errors
-        keys = [point[:2] for point in self.points] if len(errors) > 1 else None
+        """The simplest kind of model, with its least radius, within a standard error.
+
+        It is the best candidate if the rule does not apply, or with one fold.
+        """
+        errors, ruled = self.errors, self.simplest and len(self.errors) > 1
+        keys = [point[:2] for point in self.points] if ruled else None
         return self.at(least(errors, keys, self.repeats))
 
     def at(self, index: int) -> Choice:
@@ -208,6 +213,7 @@ class NoisyMatrix:
     deadline: Deadline = Deadline()  # noqa: RUF009 (immutable)
     progress: bool | Literal["auto"] = False
     folds: int = COPIES  # copies that the matrix is split into
+    simplest: bool = True  # whether the one-standard-error rule applies
     # comparisons by what they depend on: the noise level is often confirmed by a first fit
     _known: dict[Hashable, Tried] = field(default_factory=dict, compare=False, repr=False)
 
@@ -282,7 +288,7 @@ class NoisyMatrix:
             return self._known[key]
         grid = self.grid(noise, lam, tau, *QUICK)
         copies = self.copies(noise, self.folds)
-        tried = Tried(self.debias, folds=self.folds)
+        tried = Tried(self.debias, folds=self.folds, simplest=self.simplest)
         if lam is None and tau is None and not self.deadline.passed:
             simple = _simple_points(self.M, grid)
             tried.add(simple, _closed_forms(copies, simple))

@@ -144,15 +144,21 @@ class Scores:
         kept = np.flatnonzero(np.isfinite(self.losses).all(axis=0)).tolist()
         return Scores([self.candidates[i] for i in kept], self.losses[:, kept])
 
-    def table(self, **more: Any) -> dict[str, Any]:
-        """A column per quantity, named as in scikit-learn; scores are minus losses."""
+    def table(self, *quantities: str, **more: Any) -> dict[str, Any]:
+        """A column per quantity, named as in scikit-learn; scores are minus losses.
+
+        `quantities` are fields of candidates that are no parameters of the model: their
+        columns have no prefix.
+        """
         scores = -self.losses
         mean = scores.mean(axis=0)
         places = np.empty(mean.size, dtype=np.int32)
         places[np.argsort(-mean, kind="stable")] = np.arange(1, mean.size + 1)
         names = self.candidates[0]._fields
         columns: dict[str, Any] = {
-            f"param_{name}": np.array([c[i] for c in self.candidates])
+            name if name in quantities else f"param_{name}": np.array(
+                [c[i] for c in self.candidates]
+            )
             for i, name in enumerate(names)
         }
         columns |= {
