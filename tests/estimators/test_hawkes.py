@@ -276,7 +276,7 @@ def test_the_edge_of_the_grid_is_told(edge, monkeypatch):
     """A search that takes the candidate of a given place on its line."""
     line = [Weights(0.0, tau) for tau in (1.0, 2.0, 5.0)]
     place = ["smallest", None, "largest"].index(edge)
-    monkeypatch.setattr(HawkesInfectivity, "_choose", lambda *_: (line[place], line))
+    monkeypatch.setattr(HawkesInfectivity, "_choose", lambda *_, **__: (line[place], line))
     times = np.sort(np.random.default_rng(2).uniform(0, 9, 120))
     X = np.column_stack([times, np.arange(120) % 3])
     model = HawkesInfectivity(decays=1.0, random_state=0).fit(X)
