@@ -82,7 +82,7 @@ def estimates(X: np.ndarray, folds: int, n_lams: int, n_taus: int) -> dict[str, 
     S = copies.mean()
     grid = grid_for(S, n_lams, n_taus)
     psd = wp.spectral.TracePSD
-    errors = held_out(copies, grid, spectral=psd, tol=1e-3).errors(debias=False)
+    errors = held_out(copies, grid, spectral=psd).errors(debias=False)
     path = regularization_path(
         wp.losses.Denoising(S), grid.lams, grid.taus, spectral=psd, tol=1e-3
     )

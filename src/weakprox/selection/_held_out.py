@@ -25,6 +25,7 @@ from weakprox.spectral import NuclearBall
 
 # A copy, the mean of the others, and the answers of the path that is fitted to it.
 Fold: TypeAlias = tuple[Values, Values, Iterator[tuple[int, int, Solved]]]
+ROUGH = 3e-3  # accuracy of fits that are only compared with noisy copies
 ROUNDING = 1e-13  # error, relative to the squared norm of a copy, that counts as zero
 PROBE = 0.1  # length of the step along which answers are compared, in units of the noise
 
@@ -118,7 +119,7 @@ def held_out(
     folds: int | Sequence[int] | None = None,
     penalty: Callable[[float], Penalty] = L1,
     spectral: Callable[[float], SpectralTerm] = NuclearBall,
-    tol: float = 1e-3,
+    tol: float = ROUGH,
     rank: int | None = None,
     seed: Seed = 0,
     n_jobs: int | None = None,
@@ -139,8 +140,11 @@ def held_out(
         Weights and radii.
     folds : int or sequence of int, optional
         Number of copies to leave out, one after the other, or their indices; all by default.
-    penalty, spectral, tol, rank, seed, progress
+    penalty, spectral, rank, seed, progress
         As in `regularization_path`; there is no progress bar with `n_jobs`.
+    tol : float
+        Accuracy of the fits, relative to their values. Differences of this size hardly show
+        among the errors on noisy copies.
     n_jobs : int, optional
         Number of folds to process in parallel by joblib, each with one thread of BLAS.
     max_seconds : float, optional

@@ -35,6 +35,7 @@ from weakprox.result import Result
 from weakprox.run.choose import choose
 from weakprox.run.loop import Run
 from weakprox.run.state import Settings
+from weakprox.selection import _small
 from weakprox.selection._lean import Solved, applies, free_radius, lean_point, unconstrained
 from weakprox.selection.grid import Grid, as_grid, default_grid
 from weakprox.selection.noise import Values
@@ -365,6 +366,11 @@ class Chain:
                 self.free = free_radius(problem)
             if form.tau >= self.free:
                 return unconstrained(problem)
+        if _small.applies(problem):
+            rng = np.random.default_rng([self.seed, self.count])
+            found = _small.small_point(problem, past, self.tol, rng)
+            if found is not None:
+                return found
         return lean_point(problem, past, self.tol, self.seed + self.count)
 
     def _whole(self, problem: Problem, past: Warmth | None) -> Solved:
