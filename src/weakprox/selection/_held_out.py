@@ -11,6 +11,7 @@ import numpy as np
 
 from weakprox.arguments import integer, is_integer, nonnegative, number, positive, seed_number
 from weakprox.errors import InputError
+from weakprox.linalg.threads import one_thread
 from weakprox.losses import Denoising
 from weakprox.penalties import L1
 from weakprox.protocols import Penalty, SpectralTerm
@@ -168,7 +169,8 @@ def held_out(
     compare = partial(_compared, refit)
     search: Search[Weights] = Search(left_out, compare, prepare=prepare, **limits)
     points = grid.points()
-    search.grid(points)
+    with one_thread(copies.means[0].size):  # many short solves
+        search.grid(points)
     count = len(search.losses[points[0]])
     found = np.full((5 if refit else 2, count, *grid.shape), np.nan)
     for place, point in zip(np.ndindex(grid.shape), points, strict=True):

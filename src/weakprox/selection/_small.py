@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from weakprox.linalg.decompositions import eigh, svd
+from weakprox.linalg.decompositions import orthonormaliser, small_eigh, svd
 from weakprox.linalg.lowrank import LowRank
 from weakprox.passes import Step, ValueForm
 from weakprox.problem import Problem
@@ -106,7 +106,7 @@ class _Target:
 
     def _full(self) -> Triplets:
         if self.form.symmetric:
-            s, V = eigh(self.z)
+            s, V = small_eigh(self.z)
             s, V = s[::-1], V[:, ::-1]
             return Triplets(V, s, V)
         U, s, Vt = svd(self.z)
@@ -114,16 +114,16 @@ class _Target:
 
     def _thin(self, product: Matrix | None) -> tuple[Triplets, Matrix]:
         """Triplets from z times the block, and the product for another power step."""
-        Q = np.linalg.qr(self.z @ self.block if product is None else product)[0]
+        Q = _orthonormal(self.z @ self.block if product is None else product)
         if self.form.symmetric:
             B = self.z @ Q
             inside = Q.T @ B
-            s, W = np.linalg.eigh(0.5 * (inside + inside.T))
+            s, W = small_eigh(0.5 * (inside + inside.T))
             s, W = s[::-1], W[:, ::-1]
             V, image = Q @ W, B @ W
             return Triplets(V, s, V, image - V * s), image
         B = self.z.T @ Q
-        squares, W = np.linalg.eigh(B.T @ B)
+        squares, W = small_eigh(B.T @ B)
         s, W = np.sqrt(np.maximum(squares[::-1], 0.0)), W[:, ::-1]
         U, V = Q @ W, B @ (W / np.maximum(s, TINY))
         image = self.z @ V
@@ -169,6 +169,12 @@ def small_point(
     answer = LowRank(np.ascontiguousarray(U), p, np.ascontiguousarray(Vt))
     warmth = Warmth(X, pull, price, 1.0 / gamma, len(p), target.block)
     return Solved(answer, value, max(0.0, value - bound), target.svds, warmth)
+
+
+def _orthonormal(Y: Matrix) -> Matrix:
+    """Orthonormal columns with the span of Y, which is nearly orthogonal after a few steps."""
+    turn = orthonormaliser(Y.T @ Y)
+    return np.linalg.qr(Y)[0] if turn is None else np.asarray(Y @ turn)
 
 
 def _block(past: Warmth, rng: np.random.Generator) -> Matrix | None:
