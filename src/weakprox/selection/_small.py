@@ -31,6 +31,7 @@ FRESH = 2  # are random, to find what the others miss,
 HIDDEN = 3  # and as many at least show values below those that are kept
 SWEEPS = 4  # power steps after which a full decomposition is faster
 WIDE = 2  # reciprocal of the share of the columns from which it is faster at once
+LOST = 1e-6  # values, relative to the largest, that squares do not show accurately
 NEGLIGIBLE = 1e-14  # values of a point, relative to the largest, that count as zero
 
 
@@ -82,7 +83,10 @@ class _Target:
             found, product = self._thin(product)
             self.svds += 1
             p, r = self._kept(found.s, gamma)
-            if np.count_nonzero(np.abs(found.s) >= found.s[r - 1]) > len(found.s) - HIDDEN:
+            last = found.s[r - 1]
+            if np.count_nonzero(np.abs(found.s) >= last) > len(found.s) - HIDDEN:
+                break
+            if not last > LOST * found.s[0]:
                 break
             assert found.away is not None
             away, s = found.away[:, :r], found.s[:r]
@@ -125,7 +129,8 @@ class _Target:
         B = self.z.T @ Q
         squares, W = small_eigh(B.T @ B)
         s, W = np.sqrt(np.maximum(squares[::-1], 0.0)), W[:, ::-1]
-        U, V = Q @ W, B @ (W / np.maximum(s, TINY))
+        inverse = np.divide(1.0, s, out=np.zeros_like(s), where=s > LOST * s[0])
+        U, V = Q @ W, B @ (W * inverse)
         image = self.z @ V
         return Triplets(U, s, V, image - U * s), image
 
