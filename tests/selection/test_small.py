@@ -74,7 +74,7 @@ def test_a_direction_that_the_block_misses_is_found():
         (GroupL2(0.3, "rows"), (40, 30)),
         (L1(0.3, np.ones((40, 30))), (40, 30)),
         (Box(0.1, 2.0, 5.0), (40, 30)),
-        (L1(0.3), (300, 200)),
+        (L1(0.3), (500, 300)),
     ],
 )
 def test_other_problems_are_left_to_the_general_steps(penalty, shape):

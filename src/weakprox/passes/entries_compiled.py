@@ -7,6 +7,7 @@ float64, whatever the dtype of the factors.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -134,15 +135,18 @@ def transpose_times(P: Any, values: Vector, B: Vector) -> Vector:
     return out
 
 
-def _light(P: Any, edges: Any) -> Any:
-    """Edges for a pass with few operations: threads take longer to start than such a pass."""
-    return edges if P.size >= LIGHT else edges[[0, -1]]
+def _share_light(P: Any, edges: Any, work: Callable[[int, int], None]) -> None:
+    """`share` for a pass with few operations, if it takes longer than threads to start."""
+    if P.size >= LIGHT:
+        share(edges, work)
+    else:
+        work(int(edges[0]), int(edges[-1]))
 
 
 def row_sums(P: Any, values: Vector) -> Vector:
     """Sums of the values in each row."""
     out = np.empty(P.shape[0])
-    share(_light(P, P.chunks), lambda low, high: _sums(P.pointers, values, out, low, high))
+    _share_light(P, P.chunks, lambda low, high: _sums(P.pointers, values, out, low, high))
     return out
 
 
@@ -153,8 +157,9 @@ def column_sums(P: Any, values: Vector) -> Vector:
         _scattered_sums(P.columns, values, out)
         return out
     out = np.empty(P.shape[1])
-    share(
-        _light(P, P.column_chunks),
+    _share_light(
+        P,
+        P.column_chunks,
         lambda low, high: _gathered_sums(
             P.column_pointers, P.by_column, values, out, low, high
         ),
@@ -165,8 +170,9 @@ def column_sums(P: Any, values: Vector) -> Vector:
 def effects(P: Any, left: Vector, right: Vector) -> Vector:
     """left_i + right_j at the positions of a pattern."""
     out = np.empty(P.size)
-    share(
-        _light(P, P.chunks),
+    _share_light(
+        P,
+        P.chunks,
         lambda low, high: _effects(P.pointers, P.columns, left, right, out, low, high),
     )
     return out

@@ -24,7 +24,7 @@ from weakprox.solvers.davis_yin import balanced
 
 Matrix = np.ndarray[Any, np.dtype[np.float64]]
 
-ENTRIES = 1 << 15  # of the largest matrix; for larger ones the general steps take less time
+ENTRIES = 1 << 17  # of the largest matrix; for larger ones the general steps take less time
 MOST = 300  # number of steps after which a method with acceleration takes over
 SPARE = 8  # columns of a block beyond the rank, of which
 FRESH = 2  # are random, to find what the others miss,
@@ -36,17 +36,11 @@ NEGLIGIBLE = 1e-14  # values of a point, relative to the largest, that count as 
 
 
 class Triplets(NamedTuple):
-    """Leading triplets (eigenpairs) of a target z, in descending order, and what they miss."""
+    """Leading triplets or eigenpairs, in descending order."""
 
     U: Matrix
     s: Matrix
     V: Matrix
-    away: Matrix | None = None  # residuals, one column each; None if exact
-
-    @property
-    def whole(self) -> bool:
-        """Whether these are all triplets."""
-        return self.away is None
 
 
 def applies(problem: Problem) -> bool:
@@ -80,7 +74,7 @@ class _Target:
         for _ in range(SWEEPS):
             if self.block is None or WIDE * self.block.shape[1] > least:
                 break
-            found, product = self._thin(product)
+            found, product = self._thin(self.z @ self.block if product is None else product)
             self.svds += 1
             p, r = self._kept(found.s, gamma)
             last = found.s[r - 1]
@@ -88,8 +82,8 @@ class _Target:
                 break
             if not last > LOST * found.s[0]:
                 break
-            assert found.away is not None
-            away, s = found.away[:, :r], found.s[:r]
+            s = found.s[:r]
+            away = product[:, :r] - found.U[:, :r] * s
             apart = np.maximum(s - max(0.0, found.s[r]), s - p + TINY)
             lost = float(p @ (np.einsum("ij,ij->j", away, away) / apart))
             if lost <= allowed:
@@ -116,23 +110,22 @@ class _Target:
         U, s, Vt = svd(self.z)
         return Triplets(U, s, Vt.T)
 
-    def _thin(self, product: Matrix | None) -> tuple[Triplets, Matrix]:
-        """Triplets from z times the block, and the product for another power step."""
-        Q = _orthonormal(self.z @ self.block if product is None else product)
+    def _thin(self, product: Matrix) -> tuple[Triplets, Matrix]:
+        """Triplets from z times the block, and z times their V for another power step."""
+        Q = _orthonormal(product)
         if self.form.symmetric:
             B = self.z @ Q
             inside = Q.T @ B
             s, W = small_eigh(0.5 * (inside + inside.T))
             s, W = s[::-1], W[:, ::-1]
             V, image = Q @ W, B @ W
-            return Triplets(V, s, V, image - V * s), image
+            return Triplets(V, s, V), image
         B = self.z.T @ Q
         squares, W = small_eigh(B.T @ B)
         s, W = np.sqrt(np.maximum(squares[::-1], 0.0)), W[:, ::-1]
         inverse = np.divide(1.0, s, out=np.zeros_like(s), where=s > LOST * s[0])
         U, V = Q @ W, B @ (W * inverse)
-        image = self.z @ V
-        return Triplets(U, s, V, image - U * s), image
+        return Triplets(U, s, V), self.z @ V
 
 
 def small_point(
