@@ -292,7 +292,7 @@ def independent():
 
 # settings, data that leave the choice open, and a key that is smaller for simpler models
 SIMPLE = {
-    SparseLowRank: ({}, (noisy(1),), lambda m: m.kind_ == "both"),
+    SparseLowRank: ({}, (noisy(3),), lambda m: m.kind_ == "both"),
     SparseLowRankCV: ({"n_lams": 4, "n_taus": 4, "cv": 3}, (noisy(3),), lambda m: m.rank_),
     SparseLowRankCovariance: (
         {"average": False, "scoring": "distance"},
