@@ -44,7 +44,7 @@ REPEATING = 0x4EA7  # name of the random stream of further sets
 KINDS = ("copy", "sparse", "low-rank", "both")  # kinds of models, from simple to rich
 COPY, SOFT, LOW_RANK, BOTH = range(4)  # their positions
 QUICK = (6, 5)  # weights and radii that are tried
-ROUGH = 1e-3  # relative accuracy of the fit whose residual shows the noise
+ROUGH = 1e-3  # relative accuracy of fits that are compared, or whose residual shows the noise
 ORDINARY = (1e-60, 1e60)  # limits for the largest entry, whose fourth power must be finite
 SEARCH_ARRAYS = 8  # arrays of the size of the matrix that the search needs besides the copies
 SAMPLE = 1_000_000  # number of entries used for the choice if the copies do not fit into memory
@@ -251,6 +251,7 @@ class NoisyMatrix:
         """Errors on copies that are left out; keywords go to `selection.held_out`."""
         more |= {"rank": self.rank, "seed": self.seed, "progress": self.progress}
         more["refit"] = is_auto(self.debias)
+        more["tol"] = ROUGH  # with less, close candidates change places with the random state
         seconds = self.deadline.left
         return held_out(copies, grid, spectral=self.ball, max_seconds=seconds, **more)
 
