@@ -158,8 +158,8 @@ def loss_capabilities(loss: Any) -> LossCapabilities:
     What says which loss it is, for proofs and in another unit, is the class's own: a subclass
     may compute another one.
     """
-    found = _declared(loss, LossCapabilities)
-    return found if _declares(loss) else replace(found, stated=None, in_unit=None, own=False)
+    own, found = _declares(loss), _declared(loss, LossCapabilities)
+    return found if own else replace(found, stated=None, in_unit=None, own=False)
 
 
 def penalty_capabilities(penalty: Any) -> PenaltyCapabilities:
@@ -168,8 +168,8 @@ def penalty_capabilities(penalty: Any) -> PenaltyCapabilities:
     Those that say which function it is are the class's own: a subclass that inherits them may
     compute another penalty.
     """
-    found = _declared(penalty, PenaltyCapabilities)
-    if _declares(penalty):
+    own, found = _declares(penalty), _declared(penalty, PenaltyCapabilities)
+    if own:
         return found
     inherited = replace(found, form=None, parts=None, stated=None)
     return replace(inherited, in_float64=None, in_unit=None)
@@ -180,8 +180,8 @@ def spectral_capabilities(spectral: Any) -> SpectralCapabilities:
 
     Those that say which function it is are the class's own, as of a penalty.
     """
-    found = _declared(spectral, SpectralCapabilities)
-    if _declares(spectral):
+    own, found = _declares(spectral), _declared(spectral, SpectralCapabilities)
+    if own:
         return found
     return replace(found, form=None, in_float64=None, in_unit=None, stated=None)
 

@@ -19,7 +19,7 @@ import array_api_compat.numpy as compat_numpy
 import numpy as np
 
 from weakprox.errors import InputError
-from weakprox.linalg.threads import can_share, share_each
+from weakprox.linalg import threads
 from weakprox.resources.memory import let_go, on_disk, scratch
 
 Array: TypeAlias = Any  # an array of any namespace that follows the array API standard
@@ -133,7 +133,7 @@ def times_block(A: Array, Q: Array) -> Array:
     """A Q for a narrow block, in the orientation in which BLAS copies less of A."""
     if not is_numpy(A):
         return A @ Q
-    if can_share(A.size):
+    if _shared(A):
         return _shared_product(Q.T, A.T)
     return (Q.T @ A.T).T if A.shape[0] >= FLIPPED_FROM else A @ Q
 
@@ -142,7 +142,12 @@ def block_times(Q: Array, A: Array) -> Array:
     """A' Q, likewise."""
     if not is_numpy(A):
         return A.T @ Q
-    return _shared_product(Q.T, A) if can_share(A.size) else (Q.T @ A).T
+    return _shared_product(Q.T, A) if _shared(A) else (Q.T @ A).T
+
+
+def _shared(A: Array) -> bool:
+    """Return True if passes over an array of this size are shared among threads."""
+    return int(A.size) >= threads.SHARED and threads.can_share()
 
 
 def _shared_product(P: Array, A: Array) -> Array:
@@ -154,7 +159,7 @@ def _shared_product(P: Array, A: Array) -> Array:
     def multiply(some: slice) -> None:
         np.matmul(P, A[:, some], out=out[:, some])
 
-    share_each(columns, multiply)
+    threads.share_each(columns, multiply)
     return out.T
 
 
@@ -336,8 +341,8 @@ def each_block(work: Callable[[slice], None], *arrays: Any) -> None:
     The blocks are the same then, so that the bits do not depend on the number of threads.
     """
     blocks = row_blocks(*arrays)
-    if isinstance(blocks, list) and is_numpy(arrays[0]) and can_share(arrays[0].size):
-        share_each(blocks, work)
+    if isinstance(blocks, list) and is_numpy(arrays[0]) and _shared(arrays[0]):
+        threads.share_each(blocks, work)
     else:
         for rows in blocks:
             work(rows)

@@ -178,12 +178,12 @@ def own_threads() -> Iterator[int]:
         yield max(1, min(allowed, cores()))
 
 
-def can_share(entries: int) -> bool:
-    """Return True if `share` makes a pass over this many entries faster.
+def can_share() -> bool:
+    """Return True if `share` makes a pass over SHARED entries or more faster.
 
-    Elsewhere BLAS has threads of its own, or the pass is too short.
+    Elsewhere BLAS has threads of its own.
     """
-    return entries >= SHARED and _kind_here() == "one" and max(_before.values(), default=1) > 1
+    return _kind_here() == "one" and max(_before.values(), default=1) > 1
 
 
 def share(edges: Any, work: Callable[[int, int], None]) -> None:

@@ -315,10 +315,11 @@ def split(C: Any, z: Any, X: Any, k: Step, clip: Any, cuts: Any = 0.0) -> tuple[
 
 def first(C: Array, z: Array, k: Step, Q: Array | None = None) -> Array | None:
     """Overwrite z by prox_{gamma R}(gamma beta C); return z Q if a block Q is given."""
-    grouped, cuts = k.grouped, _column_cuts(C, z, None, k) if k.columns else None
+    grouped, plain = k.grouped, isinstance(z, np.ndarray) and k.plain
+    cuts = _column_cuts(C, z, None, k) if k.columns else None
     clip, room = namespace(z).clip, None
     for rows in row_blocks(C, z, k.beside):
-        if isinstance(z, np.ndarray) and k.plain:
+        if plain:
             t = z[rows]
             room = SHARED.like(z, t.shape) if room is None else room
             np.multiply(C[rows], z.dtype.type(k.gamma * k.beta), out=t)
@@ -399,7 +400,7 @@ def advance(
     Also return z Q if a block Q is given. `change` is the factor by which gamma will change.
     """
     distance = price = along = rest = 0.0
-    grouped, groups, shifted = k.grouped, group_norms(X, k), k.shifted
+    grouped, groups, shifted, weighted = k.grouped, group_norms(X, k), k.shifted, k.weighted
     columns = _column_cuts(C, z, X, k) if k.columns else None
     left, square, room = X.U * X.s, sqnorm(X.s), None
     # products with a file are computed here, so that it is not read again
@@ -408,7 +409,7 @@ def advance(
     for rows in row_blocks(C, z, k.beside):
         if room is None:  # the first block is the largest
             room = SHARED.like(z, (3, rows.stop, int(z.shape[1])))
-        c, at, here = C[rows], z[rows], k.within(rows)
+        c, at, here = C[rows], z[rows], k if k.beside is None else k.within(rows)
         point, s, move = room[:, : c.shape[0]]
         multiply(left[rows], X.Vt, point)
         subtract(point, c, s)
@@ -422,7 +423,7 @@ def advance(
             s *= 1.0 / k.gamma
         else:
             scaled_into(move, 1.0 / k.gamma, s)
-        clip_into(s, *here.slopes(s))
+        clip_into(s, *(here.slopes(s) if weighted else (-k.below, k.above)))
         if grouped:
             after = move - k.gamma * s
             s += (_row_cuts(after, k) if columns is None else columns) * after / k.gamma
@@ -439,7 +440,7 @@ def advance(
         at += move
         if parts is not None:
             parts.append(at @ Q)
-        if shifted or k.weighted:
+        if shifted or weighted:
             price += _price(point, here)
         else:
             price += slopes(point, k.above, k.below)

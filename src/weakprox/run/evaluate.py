@@ -340,10 +340,13 @@ def prove(state: State, candidate: Candidate, *, ending: bool = False) -> State:
     return _bounded(state, bound, rests_on, Evidence(problem, dual, X, bound))
 
 
-def finish(state: State, status: Status) -> Result:
-    """Return the best answer, with every number recomputed; the checkpoint is left out."""
+def finish(state: State, status: Status, seconds: float) -> Result:
+    """Return the best answer, with every number recomputed; the checkpoint is left out.
+
+    `seconds` is the time of the method.
+    """
     fixed, problem, solver = state.fixed, state.problem, state.solver
-    seconds, settings = fixed.meter.seconds, fixed.settings
+    settings = fixed.settings
     own = solver.proof(state.memory) if fixed.sampled and state.memory is not None else None
     state, answer, iterate_value = _answer(state, own)
     doubled = _doubled(state) or answer.s.dtype != fixed.reference.dtype
@@ -352,10 +355,11 @@ def finish(state: State, status: Status) -> Result:
     dual = None if state.latest is None else state.latest.dual
     known = warm = None
     if isinstance(dual, DualRecord):
-        warm = None if doubled else dual.warm  # other runs are in the dtype of the data
         known = dual.smooth_at(answer) if math.prod(problem.shape) >= COMPILED_FROM else None
         if not dual.cheap:
             dual = None  # its array may have changed since
+        elif not doubled:  # other runs are in the dtype of the data
+            warm = dual.warm
     state = replace(state, latest=None)  # frees its iterate: room for the proof
     aim = settings.eps, settings.tol
     if fixed.sampled:

@@ -65,7 +65,11 @@ class Run:
         self.data: Data | None = None
         self.stream = problem.of_loss.stream
         at = None if self.stream is None else self.stream.tell()
-        self.entries, self.wide = _entries(problem, solver), _wide_entries(problem, solver)
+        self.entries = _entries(problem, solver)
+        # Passes over arrays and products with narrow blocks are shared among threads of ours,
+        # and BLAS's threads, which wait by spinning, would slow them down.
+        shared = solver.narrow and problem.of_loss.centre is not None
+        self.wide = 0 if shared else self.entries  # entries of arrays in other products
         compiled = None
         if problem.of_loss.observed is not None:  # products with sparse matrices gain more
             compiled = compiling.chosen(kind=compiling.ENTRIES)
@@ -342,7 +346,7 @@ class Run:
 
     def _result(self, status: Status) -> Result:
         """Return the result, with the checkpoint of a run that can be resumed."""
-        result = evaluate.finish(self._released(), status)
+        result = evaluate.finish(self._released(), status, self.meter.seconds)
         if result.status is not Status.CERTIFIED and self.checkpoint is not None:
             self._identify()
             self.checkpoint = replace(self.checkpoint, data=self.data)
@@ -367,16 +371,6 @@ def _entries(problem: Problem, solver: Method) -> int:
         return 0
     thin = solver.factored and not (solver.arrays and solver.arrays.work)
     return THIN * sum(shape) if thin else math.prod(shape)
-
-
-def _wide_entries(problem: Problem, solver: Method) -> int:
-    """Return the number of entries of arrays in products that BLAS's threads make faster.
-
-    Passes over arrays and products with narrow blocks are shared among threads of ours, and
-    BLAS's threads, which wait by spinning, would slow them down.
-    """
-    shared = solver.narrow and problem.of_loss.centre is not None
-    return 0 if shared else _entries(problem, solver)
 
 
 def _call(problem: Problem, solver: Method, settings: Settings) -> Call:

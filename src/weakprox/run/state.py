@@ -107,7 +107,10 @@ class Evidence:
 
     def wanted(self, proof: bool | None) -> bool:
         """Return whether to keep it; None keeps it if it is small."""
-        return self.nbytes <= KEPT_BYTES if proof is None else proof
+        if proof is not None:
+            return proof
+        whole = 8 * math.prod(self.problem.shape)  # at most three of its arrays are like X
+        return 3 * whole <= KEPT_BYTES or self.nbytes <= KEPT_BYTES
 
     @property
     def nbytes(self) -> int:

@@ -197,7 +197,7 @@ def shared(before, monkeypatch):
     monkeypatch.setattr(threads, "cores", lambda: 3)
     threads._helpers.cache_clear()
     with one_thread(100):
-        assert can_share(1) == (before > 1)
+        assert can_share() == (before > 1)
         yield before
     threads._helpers.cache_clear()
 
