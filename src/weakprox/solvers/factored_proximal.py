@@ -63,8 +63,9 @@ TENFOLD = 8  # steps that are expected to reduce the gap tenfold
 SOLVED, FREE = 1e-20, 1e-12
 EARLY, WORTH = 8, 1e-4  # later corrections are kept if they gain this share of the gap
 # From this share of all triplets, and this step on, full decompositions of an array with the
-# proximal map of G take less time than many steps with wide blocks. Smaller ones gain nothing.
-CROWDED, SETTLED, SMALLEST = 0.3, 8, 100
+# proximal map of G take less time than at least so many further steps with wide blocks.
+# Smaller arrays gain nothing.
+CROWDED, SETTLED, REMAINING, SMALLEST = 0.3, 8, 18.0, 100
 OF_MEMORY = 4  # times as much memory must be free
 TRIES = 64  # lengths of a step, each half of the one before, if smoothness is unbounded
 # largest growth of the loss in a correction, and number of shorter lengths tried
@@ -95,6 +96,7 @@ class Memory(InFactors):
     last: float = math.inf  # f at X
     gap: float = math.inf
     progress: int = 0  # step that last improved the gap by a hundredth
+    left: float = 0.0  # further steps that the last corrections predict
 
 
 @dataclass(frozen=True)
@@ -176,7 +178,7 @@ class FactoredProximal(GapDriven):
                 state, dual = steps.correct(state, k)
             state = steps.proximal(state)
             tools.tick(_candidate(state, k, dual))
-            if k >= SETTLED and state.V.rank >= CROWDED * steps.widest and _as_arrays(problem):
+            if k >= SETTLED and steps.crowded(state) and _as_arrays(problem):
                 raise TooWide
         return replace(state, epoch=memory.epoch + 1, done=memory.done + STRETCH)
 
@@ -225,6 +227,10 @@ class Steps:
     def widest(self) -> int:
         """Largest width of a block."""
         return min(self.data.shape)
+
+    def crowded(self, state: Memory) -> bool:
+        """Return True if X has a large share of all triplets, and many steps remain."""
+        return state.V.rank >= CROWDED * self.widest and state.left >= REMAINING
 
     def proximal(self, state: Memory) -> Memory:
         """One accelerated step, and a restart if f rises."""
@@ -388,9 +394,10 @@ class Steps:
         rate = 1.0 / TENFOLD
         if math.isfinite(state.gap) and state.gap > gap > 0.0:
             rate = math.log10(state.gap / gap) / (k - state.tried)
-        wait = float(MOST)
+        left = math.inf
         if aim > 0.0 and rate > 0.0:
-            wait = min(max(math.log10(max(gap / aim, 1.0)) / rate, LEAST), MOST)
+            left = math.log10(max(gap / aim, 1.0)) / rate
+        wait = min(max(left, LEAST), MOST)
         due = k - 1 + int(wait)
         if k <= FIRST:
             due = SECOND if k == 1 else FIRST
@@ -399,6 +406,7 @@ class Steps:
             "tried": k,
             "progress": progress,
             "gap": min(gap, state.gap),
+            "left": left,
         }
         state = replace(state, **plan)
         if k > 1:
