@@ -38,7 +38,8 @@ def whole_prox(A: Array, form: ValueForm, weight: float) -> tuple[LowRank, Array
         kept = int(np.count_nonzero(p > DOUBLE * p[0]))
         W = W[:, ::-1]
         if kept == 0:
-            return LowRank.zero((int(A.shape[0]), int(A.shape[1])), A), W[:, :MORE]
+            basis = A.T @ W[:, :MORE] if flat else W[:, :MORE]
+            return LowRank.zero((int(A.shape[0]), int(A.shape[1])), A), basis
         V = W[:, :kept]
         p = rounded_on_host(p[:kept], form.tau, A)
         if form.symmetric:

@@ -373,11 +373,13 @@ def _by_newton(loss: EntryLoss, y: Array, w: Any, a: Array, weight: float) -> Ar
     xp, shape = namespace(a), a.shape
     y, w, a = (xp.reshape(v, (-1,)) for v in (y, xp.zeros_like(a) + w, a))
     found, left = xp.zeros_like(a), xp.arange(a.shape[0], device=device_of(a))
-    far = a - (w / weight) * loss.derivative(y, a)
+    slope = w * loss.derivative(y, a)
+    far = a - slope / weight
     low, high, x = xp.minimum(a, far), xp.maximum(a, far), a
     last = 2.0 * (high - low)
-    for _ in range(NEWTON):
-        slope = w * loss.derivative(y, x) + weight * (x - a)
+    for k in range(NEWTON):
+        if k:
+            slope = w * loss.derivative(y, x) + weight * (x - a)
         low, high = xp.where(slope <= 0.0, x, low), xp.where(slope >= 0.0, x, high)
         steep = w * loss.curvature(y, x) + weight
         finite = steep < math.inf

@@ -36,10 +36,10 @@ from weakprox.problem import Problem
 from weakprox.protocols import DualPoint, LossProx
 from weakprox.solvers._gap_driven import (
     FIRST_RANK,
+    SPARE,
     GapDriven,
     GapMemory,
     GapParameters,
-    SPARE,
     adaptive_prox,
     capped,
     judged,
@@ -176,21 +176,19 @@ class ADMM(GapDriven):
         after = _evaluated(problem, after, X, gradient, k, tools.rng(k, 1))
         return _balanced(after, X, moved, k)
 
-
     def _projected(
         self, A: Array, state: Memory, tools: Tools, k: int
     ) -> tuple[LowRank, Memory]:
         """Proximal point of h at A, and the state with the rank and basis to start with."""
         form, shape, rho = tools.problem.of_spectral.form, tools.problem.shape, state.rho
-        plain = is_numpy(A) and A.dtype == np.float64 and form is not None
-        if plain and self.rank is None:
-            if gram_is_cheaper(shape, state.rank, state.basis is not None):
-                found = whole_prox(A, form, rho)
-                if found is not None:
-                    V, basis = found
-                    tools.spectral.counted(min(shape), 2)
-                    rank = capped(max(V.rank + SPARE, (3 * state.rank) // 4), shape, None)
-                    return V, replace(state, rank=rank, basis=basis)
+        full = gram_is_cheaper(shape, state.rank, state.basis is not None)
+        plain = is_numpy(A) and A.dtype == np.float64 and self.rank is None
+        found = whole_prox(A, form, rho) if full and plain and form is not None else None
+        if found is not None:
+            V, basis = found
+            tools.spectral.counted(min(shape), 2)
+            rank = capped(max(V.rank + SPARE, (3 * state.rank) // 4), shape, None)
+            return V, replace(state, rank=rank, basis=basis)
         guess = 0.5 * rho * sqnorm(A) if math.isinf(state.value) else 0.0
         # errors add up in the dual points: shares of a gap that these make large do not shrink
         how: Any = {"weight": rho, "guess": guess, "cap": self.rank, "careful": True}

@@ -35,7 +35,7 @@ from weakprox.certificates.observed import (
 from weakprox.linalg.arrays import Array, gaussian, gram, inner, like, namespace, wide
 from weakprox.linalg.decompositions import eigh, svd
 from weakprox.linalg.lowrank import LowRank
-from weakprox.losses.entry_losses import is_squared
+from weakprox.losses.entry_losses import is_squared, threshold_of
 from weakprox.losses.observed import LOOSE, TIGHT, Effects, Observed
 from weakprox.passes import ValueForm
 from weakprox.passes.blocks import Vector
@@ -63,9 +63,11 @@ TENFOLD = 8  # steps that are expected to reduce the gap tenfold
 SOLVED, FREE = 1e-20, 1e-12
 EARLY, WORTH = 8, 1e-4  # later corrections are kept if they gain this share of the gap
 # From this share of all triplets, and this step on, full decompositions of an array with the
-# proximal map of G take less time than at least so many further steps with wide blocks.
-# Smaller arrays gain nothing.
-CROWDED, SETTLED, REMAINING, SMALLEST = 0.3, 8, 18.0, 100
+# proximal map of G take less time than so many further steps with wide blocks: fewer if the
+# map has a formula. Smaller arrays gain nothing.
+CROWDED, SETTLED, SMALLEST = 0.32, 8, 100
+REMAINING, REMAINING_BY_NEWTON = 18.0, 26.0
+LATER = 1.5  # factor of these after that step: the first prediction is too small
 OF_MEMORY = 4  # times as much memory must be free
 TRIES = 64  # lengths of a step, each half of the one before, if smoothness is unbounded
 # largest growth of the loss in a correction, and number of shorter lengths tried
@@ -230,7 +232,10 @@ class Steps:
 
     def crowded(self, state: Memory) -> bool:
         """Return True if X has a large share of all triplets, and many steps remain."""
-        return state.V.rank >= CROWDED * self.widest and state.left >= REMAINING
+        plain = threshold_of(self.data.loss) is not None
+        enough = REMAINING if plain else REMAINING_BY_NEWTON
+        enough *= LATER if state.tried > SETTLED else 1.0
+        return state.V.rank >= CROWDED * self.widest and state.left >= enough
 
     def proximal(self, state: Memory) -> Memory:
         """One accelerated step, and a restart if f rises."""
