@@ -109,7 +109,8 @@ class FactoredProximal(GapDriven):
     `NuclearNorm` or `NuclearBall`. Memory grows with the number of observations and with
     (m + d) times the rank, not with m d. Observations may be in files or on workers, in blocks
     of rows; memory then grows with the size of a block. It is the default for such problems.
-    `ADMM` takes over if X is far from low-rank and its arrays take little memory.
+    `ADMM` takes over if X is far from low-rank, its arrays take little memory, and many steps
+    remain.
 
     Parameters
     ----------
