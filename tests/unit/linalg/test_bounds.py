@@ -257,5 +257,6 @@ def test_estimates_of_norms_see_what_the_block_sees():
     assert norm_estimate(A, np.eye(64)[:, 1:2]) == pytest.approx(2.0)
     assert norm_estimate(A, np.ones((64, 1))) == pytest.approx(3.0, rel=0.2)
     assert norm_estimate(A, np.eye(64)[:, 20:52]) == pytest.approx(3.0)
+    assert norm_estimate(0.0 * A, np.eye(64)[:, 1:2]) == 0.0
     assert norm_estimate(A[:, :20], np.eye(20)[:, 1:2]) == pytest.approx(3.0)
     assert norm_estimate(A[:20], np.eye(64)[:, 1:2]) == pytest.approx(3.0)
