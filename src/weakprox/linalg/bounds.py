@@ -47,6 +47,7 @@ BELOW = 0.9875
 GROWING = 4  # steps over which the growth of vectors is measured
 LARGEST = 1e12  # length of a vector at which a bound cannot become much smaller
 TINY = 1e-280
+DIRECT = 48  # size up to which estimates come from all eigenvalues
 EXACT_BELOW = 600  # size up to which one full decomposition per certificate is cheap
 
 
@@ -329,17 +330,23 @@ def _sharp_bound(ops: Products, A: Any, rng: np.random.Generator) -> float:
 
 
 def norm_estimate(A: Array, start: Array) -> float:
-    """Estimate from below of the largest singular value: one power step from a block."""
-    if min(int(A.shape[0]), int(A.shape[1])) <= int(start.shape[1]):
-        return float(decompositions.svdvals(A)[0])
-    B = A.T @ orthonormal(A @ start)
+    """Estimate from below of the largest singular value: one power step from a block.
+
+    Small matrices, and blocks of many columns, cost more than the eigenvalues of A'A.
+    """
+    m, n, width = int(A.shape[0]), int(A.shape[1]), int(start.shape[1])
+    B = A if m >= n else A.T
+    if min(m, n) > max(DIRECT, 2 * width):
+        B = A.T @ independent(A @ start)
+    if int(B.shape[1]) == 0:  # the block sees nothing
+        return 0.0
     return math.sqrt(max(0.0, float(decompositions.eigvalsh(B.T @ B)[-1])))
 
 
 def largest_eigenvalue_estimate(A: Array, start: Array) -> float:
     """Estimate from below of the largest eigenvalue of a symmetric matrix, from a block."""
     xp = namespace(A)
-    if int(A.shape[0]) <= 2 * int(start.shape[1]):
+    if int(A.shape[0]) <= max(2 * DIRECT, 2 * int(start.shape[1])):
         return float(decompositions.eigvalsh(A)[-1])
     W = orthonormal(start)
     Q = orthonormal(xp.concat([W, independent(A @ W - W @ (W.T @ (A @ W)))], axis=1))

@@ -15,12 +15,12 @@ import numpy as np
 from weakprox.arguments import nonnegative, one_of, positive
 from weakprox.errors import InputError
 from weakprox.hints import nearest
-from weakprox.linalg.arrays import Array, eps_of, namespace, to_numpy
+from weakprox.linalg.arrays import Array, device_of, eps_of, namespace, to_numpy
 from weakprox.protocols import Stated
 
 NAMES = ("squared", "logistic", "poisson")
 DOUBLINGS, HALVINGS = 60, 60  # of an interval around the maximiser of a conjugate
-NEWTON = 200  # limit on the steps of a proximal map, most of which take three
+NEWTON = 200  # limit on the steps of a proximal map, most of which take five
 ROUNDINGS = 4  # units of rounding by which its last step may move
 
 
@@ -348,29 +348,58 @@ def _xlogx(p: Array) -> Array:
 
 
 def entry_prox(loss: EntryLoss, y: Array, w: Any, a: Array, weight: float) -> Array:
-    """Minimiser x of w l(y, x) + weight/2 (x - a)^2 for each entry, by Newton's method.
+    """Minimiser x of w l(y, x) + weight/2 (x - a)^2 for each entry.
+
+    Squared errors and Huber's loss have a formula. Newton's method finds the others.
+    """
+    k = threshold_of(loss)
+    if k is None:
+        return _by_newton(loss, y, w, a, weight)
+    share = w / weight
+    inside = (a - y) / (1.0 + share)  # the residual, if it is at most k
+    if k < math.inf:
+        inside = namespace(a).clip(inside, -k, k)
+    return a - share * inside
+
+
+def _by_newton(loss: EntryLoss, y: Array, w: Any, a: Array, weight: float) -> Array:
+    """The same for any loss.
 
     Since the derivative grows with x, the minimiser lies between a and the gradient step from
     a. Steps that leave this interval, or are not half as long as the last one, are replaced by
-    bisection.
+    bisection. An entry is settled once a step is a rounding error: a bisection would move it
+    away again. Few entries need many steps, so settled ones are left out.
     """
-    xp = namespace(a)
-    far = a - (w / weight) * loss.derivative(y, a)
+    xp, shape = namespace(a), a.shape
+    y, w, a = (xp.reshape(v, (-1,)) for v in (y, xp.zeros_like(a) + w, a))
+    found, left = xp.zeros_like(a), xp.arange(a.shape[0], device=device_of(a))
+    slope = w * loss.derivative(y, a)
+    far = a - slope / weight
     low, high, x = xp.minimum(a, far), xp.maximum(a, far), a
     last = 2.0 * (high - low)
-    for _ in range(NEWTON):
-        slope = w * loss.derivative(y, x) + weight * (x - a)
+    for k in range(NEWTON):
+        if k:
+            slope = w * loss.derivative(y, x) + weight * (x - a)
         low, high = xp.where(slope <= 0.0, x, low), xp.where(slope >= 0.0, x, high)
         steep = w * loss.curvature(y, x) + weight
         finite = steep < math.inf
         move = -xp.where(finite, slope, 0.0) / xp.where(finite, steep, 1.0)
+        size, rounding = xp.abs(move), ROUNDINGS * eps_of(a) * (xp.abs(x) + xp.abs(a))
+        settled = finite & (size <= rounding)
         after = x + move
-        accepted = finite & (after >= low) & (after <= high) & (2.0 * xp.abs(move) <= last)
-        after = xp.where(accepted, after, 0.5 * (low + high))
+        accepted = finite & (after >= low) & (after <= high) & (2.0 * size <= last)
+        after = xp.where(accepted | settled, after, 0.5 * (low + high))
         last, x = xp.abs(after - x), after
-        if not float(xp.max(last - ROUNDINGS * eps_of(a) * (xp.abs(x) + xp.abs(a)))) > 0.0:
+        (others,) = xp.nonzero(~settled & (last > rounding))
+        if 2 * int(others.shape[0]) <= int(x.shape[0]):
+            found[left] = x
+            left, x, y, w, a, low, high, last = (
+                xp.take(v, others, axis=0) for v in (left, x, y, w, a, low, high, last)
+            )
+        if not int(others.shape[0]):
             break
-    return x
+    found[left] = x
+    return xp.reshape(found, shape)
 
 
 def statement_of(loss: Any) -> Stated | None:

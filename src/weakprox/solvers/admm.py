@@ -22,19 +22,21 @@ to G here.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
 
 from weakprox.certificates.split import FixedDual
-from weakprox.linalg.arrays import Array, inner, norm, sqnorm
-from weakprox.linalg.lowrank import dense
+from weakprox.linalg.arrays import Array, inner, is_numpy, norm, sqnorm
+from weakprox.linalg.lowrank import LowRank, dense
+from weakprox.linalg.whole_prox import whole_prox
 from weakprox.penalties.proximal import proximal_dual
 from weakprox.problem import Problem
 from weakprox.protocols import DualPoint, LossProx
 from weakprox.solvers._gap_driven import (
     FIRST_RANK,
+    SPARE,
     GapDriven,
     GapMemory,
     GapParameters,
@@ -44,7 +46,8 @@ from weakprox.solvers._gap_driven import (
     rough_conjugate,
     smooth_value,
 )
-from weakprox.solvers.base import Tools, Warmth, first_point
+from weakprox.solvers.base import Tools, Warmth, first_point, replace
+from weakprox.spectral.singular import gram_is_cheaper
 
 FIRST = 0.03  # first rho, as a share of the smoothness
 UNEVEN = 100.0  # smoothness over strong convexity from which gradient steps take longer
@@ -157,12 +160,8 @@ class ADMM(GapDriven):
         X = prox(pulled / weight, weight)
         gradient = pulled - share * X  # of G, with the squares in R
         A = RELAXED * X + (1.0 - RELAXED) * W + u / rho
-        guess = 0.5 * rho * sqnorm(A) if math.isinf(state.value) else 0.0
-        # errors add up in the dual points: shares of a gap that these make large do not shrink
-        how: Any = {"weight": rho, "guess": guess, "cap": self.rank, "careful": True}
-        how["rng"] = tools.rng(k)
-        found, state = adaptive_prox(tools, A, state, **how)
-        W, before = dense(found.V, tools.arena.like(A)), W
+        V, state = self._projected(A, state, tools, k)
+        W, before = dense(V, tools.arena.like(A)), W
         u, moved = rho * (A - W), norm(W - before)
         if Y is not None:
             B = RELAXED * X + (1.0 - RELAXED) * Y + s / rho
@@ -172,10 +171,29 @@ class ADMM(GapDriven):
             moved = math.hypot(moved, norm(Y - before))
         else:
             y = proximal_dual(R, W, 1.0)
-        h = problem.spectral.value(found.V)
-        after = replace(state, X=W, V=found.V, h=h, u=u, Y=Y, s=s, y=y)
+        h = problem.spectral.value(V)
+        after = replace(state, X=W, V=V, h=h, u=u, Y=Y, s=s, y=y)
         after = _evaluated(problem, after, X, gradient, k, tools.rng(k, 1))
         return _balanced(after, X, moved, k)
+
+    def _projected(
+        self, A: Array, state: Memory, tools: Tools, k: int
+    ) -> tuple[LowRank, Memory]:
+        """Proximal point of h at A, and the state with the rank and basis to start with."""
+        form, shape, rho = tools.problem.of_spectral.form, tools.problem.shape, state.rho
+        full = gram_is_cheaper(shape, state.rank, state.basis is not None)
+        plain = is_numpy(A) and A.dtype == np.float64 and self.rank is None
+        found = whole_prox(A, form, rho) if full and plain and form is not None else None
+        if found is not None:
+            V, basis = found
+            tools.spectral.counted(min(shape), 2)
+            rank = capped(max(V.rank + SPARE, (3 * state.rank) // 4), shape, None)
+            return V, replace(state, rank=rank, basis=basis)
+        guess = 0.5 * rho * sqnorm(A) if math.isinf(state.value) else 0.0
+        # errors add up in the dual points: shares of a gap that these make large do not shrink
+        how: Any = {"weight": rho, "guess": guess, "cap": self.rank, "careful": True}
+        prox, state = adaptive_prox(tools, A, state, rng=tools.rng(k), **how)
+        return prox.V, state
 
 
 def _evaluated(

@@ -35,7 +35,7 @@ from weakprox.certificates.observed import (
 from weakprox.linalg.arrays import Array, gaussian, gram, inner, like, namespace, wide
 from weakprox.linalg.decompositions import eigh, svd
 from weakprox.linalg.lowrank import LowRank
-from weakprox.losses.entry_losses import is_squared
+from weakprox.losses.entry_losses import is_squared, threshold_of
 from weakprox.losses.observed import LOOSE, TIGHT, Effects, Observed
 from weakprox.passes import ValueForm
 from weakprox.passes.blocks import Vector
@@ -63,8 +63,11 @@ TENFOLD = 8  # steps that are expected to reduce the gap tenfold
 SOLVED, FREE = 1e-20, 1e-12
 EARLY, WORTH = 8, 1e-4  # later corrections are kept if they gain this share of the gap
 # From this share of all triplets, and this step on, full decompositions of an array with the
-# proximal map of G take less time than many steps with wide blocks. Smaller ones gain nothing.
-CROWDED, SETTLED, SMALLEST = 0.3, 8, 100
+# proximal map of G take less time than so many further steps with wide blocks: fewer if the
+# map has a formula. Smaller arrays gain nothing.
+CROWDED, SETTLED, SMALLEST = 0.32, 8, 100
+REMAINING, REMAINING_BY_NEWTON = 18.0, 26.0
+LATER = 1.5  # factor of these after that step: the first prediction is too small
 OF_MEMORY = 4  # times as much memory must be free
 TRIES = 64  # lengths of a step, each half of the one before, if smoothness is unbounded
 # largest growth of the loss in a correction, and number of shorter lengths tried
@@ -95,6 +98,7 @@ class Memory(InFactors):
     last: float = math.inf  # f at X
     gap: float = math.inf
     progress: int = 0  # step that last improved the gap by a hundredth
+    left: float = 0.0  # further steps that the last corrections predict
 
 
 @dataclass(frozen=True)
@@ -105,7 +109,8 @@ class FactoredProximal(GapDriven):
     `NuclearNorm` or `NuclearBall`. Memory grows with the number of observations and with
     (m + d) times the rank, not with m d. Observations may be in files or on workers, in blocks
     of rows; memory then grows with the size of a block. It is the default for such problems.
-    `ADMM` takes over if X is far from low-rank and its arrays take little memory.
+    `ADMM` takes over if X is far from low-rank, its arrays take little memory, and many steps
+    remain.
 
     Parameters
     ----------
@@ -176,7 +181,7 @@ class FactoredProximal(GapDriven):
                 state, dual = steps.correct(state, k)
             state = steps.proximal(state)
             tools.tick(_candidate(state, k, dual))
-            if k >= SETTLED and state.V.rank >= CROWDED * steps.widest and _as_arrays(problem):
+            if k >= SETTLED and steps.crowded(state) and _as_arrays(problem):
                 raise TooWide
         return replace(state, epoch=memory.epoch + 1, done=memory.done + STRETCH)
 
@@ -225,6 +230,13 @@ class Steps:
     def widest(self) -> int:
         """Largest width of a block."""
         return min(self.data.shape)
+
+    def crowded(self, state: Memory) -> bool:
+        """Return True if X has a large share of all triplets, and many steps remain."""
+        plain = threshold_of(self.data.loss) is not None
+        enough = REMAINING if plain else REMAINING_BY_NEWTON
+        enough *= LATER if state.tried > SETTLED else 1.0
+        return state.V.rank >= CROWDED * self.widest and state.left >= enough
 
     def proximal(self, state: Memory) -> Memory:
         """One accelerated step, and a restart if f rises."""
@@ -388,9 +400,10 @@ class Steps:
         rate = 1.0 / TENFOLD
         if math.isfinite(state.gap) and state.gap > gap > 0.0:
             rate = math.log10(state.gap / gap) / (k - state.tried)
-        wait = float(MOST)
+        left = math.inf
         if aim > 0.0 and rate > 0.0:
-            wait = min(max(math.log10(max(gap / aim, 1.0)) / rate, LEAST), MOST)
+            left = math.log10(max(gap / aim, 1.0)) / rate
+        wait = min(max(left, LEAST), MOST)
         due = k - 1 + int(wait)
         if k <= FIRST:
             due = SECOND if k == 1 else FIRST
@@ -399,6 +412,7 @@ class Steps:
             "tried": k,
             "progress": progress,
             "gap": min(gap, state.gap),
+            "left": left,
         }
         state = replace(state, **plan)
         if k > 1:

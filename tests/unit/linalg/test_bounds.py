@@ -252,8 +252,11 @@ def test_factored_bound_subtracts_its_rounding():
 
 
 def test_estimates_of_norms_see_what_the_block_sees():
-    """And all of a matrix that has no more columns than the block."""
-    A = np.diag([3.0, 2.0, 1.0, 1.0, 1.0])
-    assert norm_estimate(A, np.eye(5)[:, 1:2]) == pytest.approx(2.0)
-    assert norm_estimate(A, np.ones((5, 1))) == pytest.approx(A[0, 0], rel=0.2)
-    assert norm_estimate(A[:, :2], np.array([[0.0, 0.0], [1.0, 1.0]])) == pytest.approx(3.0)
+    """And all of a matrix that is small, or not much wider than the block."""
+    A = np.diag([3.0, 2.0, *[0.1] * 62])
+    assert norm_estimate(A, np.eye(64)[:, 1:2]) == pytest.approx(2.0)
+    assert norm_estimate(A, np.ones((64, 1))) == pytest.approx(3.0, rel=0.2)
+    assert norm_estimate(A, np.eye(64)[:, 20:52]) == pytest.approx(3.0)
+    assert norm_estimate(0.0 * A, np.eye(64)[:, 1:2]) == 0.0
+    assert norm_estimate(A[:, :20], np.eye(20)[:, 1:2]) == pytest.approx(3.0)
+    assert norm_estimate(A[:20], np.eye(64)[:, 1:2]) == pytest.approx(3.0)

@@ -7,7 +7,14 @@ from scipy.sparse import csr_array, random_array
 
 from weakprox.linalg.arrays import to_numpy
 from weakprox.losses import Completion, Denoising, Huber, Regression, Sensing, quadratic
-from weakprox.losses.entry_losses import Logistic, Penalised, Poisson, Squared, entry_prox
+from weakprox.losses.entry_losses import (
+    Logistic,
+    Penalised,
+    Poisson,
+    Squared,
+    _by_newton,
+    entry_prox,
+)
 
 WEIGHTS = [1e-3, 0.3, 40.0]
 
@@ -122,3 +129,37 @@ def test_far_points_of_entries(loss):
         slope = loss.derivative(y, x) + weight * (x - a)
         size = np.abs(loss.curvature(y, x)) * np.abs(x) + weight * (np.abs(x) + np.abs(a)) + 1
         assert (np.abs(slope) <= 1e-12 * size).all()
+
+
+class Counted(Logistic):
+    """A logistic loss that counts the entries at which it is evaluated."""
+
+    entries = 0
+
+    def derivative(self, y, x):
+        type(self).entries += x.size
+        return super().derivative(y, x)
+
+
+@pytest.mark.parametrize("weight", [0.01, 1.0])
+def test_newton_steps_of_an_entry_are_few(weight):
+    """Rounding errors must not start a bisection, and few entries need many steps."""
+    rng = np.random.default_rng(1)
+    y, a = rng.integers(0, 2, 5000) * 1.0, 3 * rng.standard_normal(5000)
+    Counted.entries = 0
+    entry_prox(Counted(), y, 1.0, a, weight)
+    assert Counted.entries <= 12 * y.size
+
+
+@pytest.mark.parametrize("loss", [Squared(), Huber(0.7)])
+@pytest.mark.parametrize("weights", [1.0, np.linspace(0.1, 3.0, 400)], ids=["equal", "uneven"])
+def test_formulas_agree_with_newton(loss, weights, monkeypatch):
+    rng = np.random.default_rng(2)
+    y, a = rng.standard_normal(400), 2 * rng.standard_normal(400)
+    calls = []
+    monkeypatch.setattr(type(loss), "derivative", lambda self, y, x: calls.append(1))
+    found = entry_prox(loss, y, weights, a, 0.4)
+    assert not calls
+    monkeypatch.undo()
+    wanted = _by_newton(loss, y, weights, a, 0.4)
+    np.testing.assert_allclose(found, wanted, rtol=1e-12, atol=1e-12)
