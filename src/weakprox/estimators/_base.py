@@ -21,6 +21,7 @@ from sklearn.utils.validation import check_is_fitted
 from weakprox._minimize import minimize
 from weakprox.arguments import flag, integer, is_integer, or_auto
 from weakprox.errors import InputError, ProofError
+from weakprox.linalg.threads import one_thread
 from weakprox.passes.compiling import limited
 from weakprox.problem import Problem
 from weakprox.result import Certificate, Result
@@ -358,12 +359,13 @@ def _managed(fit: Callable[..., Any], name: str) -> Callable[..., Any]:
         try:
             data = dict(zip(("X", "y"), args, strict=False))
             data |= {name: named[name] for name in ("X", "y") if name in named}
+            few = one_thread(_largest(data))  # many short calls of BLAS
             if not told or not hasattr(model, "_skl_callbacks"):
-                with _hints(data), limited(model.max_seconds):
+                with _hints(data), limited(model.max_seconds), few:
                     return _proved(fit(model, *args, **named), level)
             task = model._init_callback_context(max_subtasks=None)
             task.call_on_fit_task_begin(estimator=model, **data)
-            with _hints(data), limited(model.max_seconds):
+            with _hints(data), limited(model.max_seconds), few:
                 found = fit(model, *args, **named)
             task.call_on_fit_task_end(estimator=model, **data)
             return _proved(found, level)
@@ -374,6 +376,15 @@ def _managed(fit: Callable[..., Any], name: str) -> Callable[..., Any]:
         fitted.__doc__ = cleandoc(fit.__doc__ or "") + RETURNS
     # with_callbacks also cleans up after errors
     return with_callbacks(fitted) if told else fitted
+
+
+def _largest(data: dict[str, Any]) -> int:
+    """Number of entries of the largest array that a fit to these data may need.
+
+    It is square for graphs and covariances, whose sides are those of the data.
+    """
+    shapes = (getattr(given, "shape", ()) for given in data.values())
+    return max((int(side) for shape in shapes for side in shape), default=0) ** 2
 
 
 def _proved(model: Any, level: int) -> Any:
