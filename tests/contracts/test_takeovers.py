@@ -78,3 +78,29 @@ def test_a_cap_on_the_rank_is_kept():
     solver = FactoredProximal(rank=60)
     assert wp.minimize(problem, solver, tol=1e-3, max_svds=200, progress=False).rank <= 60
     assert solver.fallback.rank == 60
+
+
+@pytest.mark.parametrize("kind", ["result", "factors", "array"])
+def test_first_points_are_kept_in_the_form_that_each_method_takes(kind):
+    problem = of_norm(entries(SHAPES[0], 0.1)[0], 0.03)
+    rough = wp.minimize(problem, tol=1e-1, progress=False)
+    start = {"result": rough, "factors": rough.low_rank, "array": rough.X}[kind]
+    result = wp.minimize(problem, tol=1e-4, start=start, progress=False)
+    assert result.solver == "ADMM"
+    assert result.status is wp.Status.CERTIFIED
+
+
+def test_a_model_that_gives_first_points():
+    _, T = entries(SHAPES[0], 0.1)
+    X = np.where(np.random.default_rng(1).random(T.shape) < 0.2, T, np.nan)
+    model = wp.MatrixCompletion(intercepts="none", random_state=0, tol=1e-4, cv=5).fit(X)
+    assert model.result_.certified
+
+
+def test_the_best_point_is_the_first_of_the_next_method():
+    problem = of_norm(entries(SHAPES[0], 0.1)[0], 0.03)
+    svds = range(4, 24, 2)
+    runs = [wp.minimize(problem, tol=1e-4, max_svds=most, progress=False) for most in svds]
+    assert {run.solver for run in runs} == {"FactoredProximal", "ADMM"}
+    values = np.array([run.value for run in runs])
+    assert np.all(np.diff(values) <= 1e-9 * values[:-1])

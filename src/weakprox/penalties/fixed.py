@@ -64,7 +64,10 @@ def _slope(declared: PenaltyCapabilities) -> float | None:
     form, constraint = declared.form, declared.constraint
     if constraint is not None:
         return constraint.steepest if constraint.fixed is not None else None
-    if form is None or not form.low <= 0.0 <= form.high:
+    if form is None:
+        return None
+    low, high = form.bounds or (form.low, form.high)
+    if np.any(np.asarray(low) > 0.0) or np.any(np.asarray(high) < 0.0):
         return None
     weights = sum(factor * arrays.largest(one) for factor, one in form.weights)
     return max(form.above, form.below) + form.rows + form.columns + weights

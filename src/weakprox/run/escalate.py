@@ -27,7 +27,7 @@ from weakprox.solvers.base import Method, Warmth, fits
 Begin = Callable[[State, Array | LowRank | None], State]
 
 STALLED = 12  # iterations without progress after which a run changes to float64
-UNPROVABLE = 1e3  # accuracy, in units of rounding, that no method can prove
+UNPROVABLE = 1e4  # accuracy, in units of rounding, that no method can prove
 # Shares of the accuracy to aim at in float64; the rest is for rounding the answer to float32.
 SHARE, LEAST_SHARE, ROUNDED = 0.8, 0.5, 3e-7
 
@@ -36,12 +36,15 @@ def another_method(state: State, signal: Exception | None, begin: Begin) -> Stat
     """Continue with the fallback method if proximal points are not low-rank.
 
     Also if the gap falls too slowly. Float32 data are converted if all terms support float64.
+    Methods that keep X in factors have no target to continue from: the best point so far is the
+    first one of the fallback.
     """
     fallback = state.solver.fallback
     if not isinstance(signal, TooWide) or fallback is None:
         return None
+    best = state.tracker.best if state.solver.factored else None
     state = _with(state, fallback)
-    state = begin(state, state.first)
+    state = begin(state, _first(state, state.first if best is None else best))
     return replace(state, memory=fallback.continued(state.memory, signal))
 
 
@@ -77,8 +80,14 @@ def last_method(state: State, signal: Exception | None, begin: Begin) -> State |
     if best is None or not affordable(state.problem, after):
         return None
     state = _with(state, after)
-    reference = state.problem.loss.reference
-    return begin(state, namespace(best.U).astype(best.dense(), reference.dtype))
+    return begin(state, _first(state, best))
+
+
+def _first(state: State, X: Array | LowRank | None) -> Array | LowRank | None:
+    """Return a first point as the solver takes it: in factors, or like the data."""
+    if not isinstance(X, LowRank) or state.solver.factored:
+        return X
+    return namespace(X.U).astype(X.dense(), state.problem.loss.reference.dtype)
 
 
 def _is_free(state: State) -> bool:

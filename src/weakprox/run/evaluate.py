@@ -340,6 +340,16 @@ def prove(state: State, candidate: Candidate, *, ending: bool = False) -> State:
     return _bounded(state, bound, rests_on, Evidence(problem, dual, X, bound))
 
 
+def inherited(after: State, before: State) -> State:
+    """Return the state with the bound that the method of an earlier state can prove."""
+    proved = prove(before, before.solver.candidate(before.memory), ending=True)
+    bound, known = proved.tracker, after.tracker
+    if not bound.lower > known.lower:
+        return after
+    tracker = replace(known, lower=bound.lower, rests_on=bound.rests_on)
+    return replace(after, tracker=tracker, evidence=settled(proved, ending=True).evidence)
+
+
 def finish(state: State, status: Status, seconds: float) -> Result:
     """Return the best answer, with every number recomputed; the checkpoint is left out.
 

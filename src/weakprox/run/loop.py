@@ -191,6 +191,9 @@ class Run:
         after = escalate.escalated(self.state, signal, self._begun)
         if after is None and signal is not None:
             raise signal
+        if after is not None and signal is None and after.solver is not self.state.solver:
+            with self._off_the_clock():
+                after = evaluate.inherited(after, self.state)
         self.state = self.state if after is None else after
         self._save()
 

@@ -89,6 +89,7 @@ class ADMM(GapDriven):
 
     warm_starts: ClassVar[bool] = True
     coarse: ClassVar[float] = 1e-3  # dual points are differences times rho
+    matrices: ClassVar[tuple[str, ...]] = ("X", "V", "u", "Y", "s")
     suits: ClassVar[str] = "a loss with a proximal map, such as Sensing (or DavisYin)"
 
     @staticmethod

@@ -153,6 +153,7 @@ class DavisYin(GapDriven):
 
     warm_starts: ClassVar[bool] = True
     coarse: ClassVar[float] = 1e-3  # dual points are differences divided by the step size
+    matrices: ClassVar[tuple[str, ...]] = ("X", "V", "z")
 
     def check(self, problem: Problem) -> None:
         super().check(problem)
@@ -252,6 +253,7 @@ class LeanSplitting(GapDriven):
     rank: int | None = None
 
     elsewhere: ClassVar[bool] = True  # supports data and X outside this process
+    matrices: ClassVar[tuple[str, ...]] = ("X", "V", "z")
     suits: ClassVar[str] = (
         "a squared distance, a separable penalty and a norm or ball (or DavisYin)"
     )

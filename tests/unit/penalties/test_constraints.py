@@ -105,3 +105,12 @@ def test_constraints_within_a_sum_of_a_user():
     found = wp.Problem(Denoising(M), Both((L1(0.3), BOX)), NORM).penalty
     assert found == wp.Problem(Denoising(M), L1(0.3) + BOX, NORM).penalty
     assert (Both((L1(0.3), BOX)) + L1(0.1)).parts == (L1(0.3), BOX, L1(0.1))
+
+
+@pytest.mark.parametrize("array", [False, True])
+def test_infinite_weights_beside_bounds_that_exclude_zero_are_refused(array):
+    """The other slopes would not bound the multipliers of the fixed entries."""
+    ends = (np.full(M.shape, 5.0), np.full(M.shape, 9.0)) if array else (5.0, 9.0)
+    penalty = L1(0.1, FIXED) + Box(*ends, slope=3.0)
+    with pytest.raises(wp.InputError, match="no known bound"):
+        wp.Problem(Denoising(M), penalty, NuclearBall(60.0))

@@ -1,6 +1,7 @@
 """Runs that are written down and resumed end at the same bits, in any number of pieces."""
 
 import sys
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -11,8 +12,9 @@ from weakprox.losses import Custom
 from weakprox.penalties import L1
 from weakprox.result import COLUMNS
 from weakprox.run import choose
-from weakprox.solvers import HCGM, DavisYin, LeanSplitting
-from weakprox.spectral import NuclearBall
+from weakprox.run.checkpoint import Keeper
+from weakprox.solvers import ADMM, HCGM, DavisYin, LeanSplitting
+from weakprox.spectral import NuclearBall, NuclearNorm
 from weakprox.streams import Stream
 
 FAST = [name for name in CASES if name not in ("SampleAverage", "SVRGCG from a point")]
@@ -232,3 +234,27 @@ def test_solvers_of_ones_own_name_their_classes(file):
     Gradient.stores = ()
     with pytest.raises(wp.InputError, match="stores"):
         wp.minimize(denoising(), Gradient(), tol=1e-9, checkpoint=file.with_name("b"))
+
+
+@pytest.mark.parametrize(
+    ("solver", "name"), [(DavisYin(), "z"), (LeanSplitting(), "z"), (ADMM(), "u")], ids=str
+)
+def test_matrices_of_another_shape_are_refused(solver, name, file, monkeypatch):
+    """A point to continue from that broadcasts would give wrong iterates."""
+    write = Keeper.offer
+
+    def offer(keeper, state):
+        memory = state.memory
+        if memory is not None and getattr(memory, name) is not None:
+            memory = replace(memory, **{name: np.zeros((1, 1))})
+        write(keeper, replace(state, memory=memory))
+
+    problem = (
+        denoising() if name == "z" else wp.Problem(denoising().loss, None, NuclearNorm(1.0))
+    )
+    options = {"tol": 1e-12, "progress": False, "checkpoint": file}
+    with monkeypatch.context() as patch:
+        patch.setattr(Keeper, "offer", offer)
+        wp.minimize(problem, solver, max_svds=20, **options)
+    with pytest.raises(wp.InputError, match=f"{name} of another kind"):
+        wp.minimize(problem, solver, resume=True, **options)

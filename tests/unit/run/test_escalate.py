@@ -145,6 +145,27 @@ def test_a_stalled_method_with_a_rank_that_is_too_small_stays(rank, seen, monkey
 
 
 @pytest.mark.parametrize("name", ["quicker_method", "last_method"])
+def test_the_bound_of_the_method_before_is_kept(name, seen, monkeypatch):
+    if name == "last_method":
+        monkeypatch.setattr(ADMM, "finished", stalled)
+    build, _ = CASES[name]
+    problem, options = build()
+    counts = []
+
+    def look(view):
+        counts.append(view.counts.svds)
+        return bool(seen)  # ends the run at the first look after the change
+
+    wp.minimize(problem, progress=False, callback=look, look_every=1, **options)
+    most = seen[name][0].memory.done
+    gaps = [
+        wp.minimize(problem, progress=False, max_svds=k, **options).gap
+        for k in (most, counts[-1])
+    ]
+    assert gaps[1] <= 1.001 * gaps[0]
+
+
+@pytest.mark.parametrize("name", ["quicker_method", "last_method"])
 def test_runs_resume_after_a_change_of_method(name, tmp_path, seen, monkeypatch):
     if name == "last_method":
         monkeypatch.setattr(ADMM, "finished", stalled)
