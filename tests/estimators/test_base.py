@@ -36,7 +36,8 @@ from weakprox import (
     estimators,
 )
 from weakprox.estimators import _base as base
-from weakprox.estimators._base import CALLBACKS
+from weakprox.estimators._base import CALLBACKS, Certified
+from weakprox.linalg import threads
 
 M = sparse_low_rank()[1]
 new = pytest.mark.skipif(not CALLBACKS, reason="scikit-learn before 1.9 has no callbacks")
@@ -508,3 +509,18 @@ def test_cv_sets_the_number_of_folds(model, folds):
     for wrong in (1, 2.5, "most"):
         with pytest.raises(InputError, match="cv"):
             model.set_params(cv=wrong).fit(X)
+
+
+@pytest.mark.parametrize(("shape", "kind"), [((40, 30), "one"), ((1300, 2), "all")])
+def test_small_data_are_fitted_with_one_thread_of_blas(shape, kind):
+    """Its threads wait by spinning, which many short calls pay for beside other work."""
+
+    class Probe(Certified):
+        max_seconds = random_state = None
+
+        def fit(self, X, y=None):
+            self.kind_ = threads._kind_here()
+            return self
+
+    assert Probe().fit(np.zeros(shape)).kind_ == kind
+    assert threads._kind_here() is None
