@@ -268,3 +268,14 @@ def test_integers_whose_sum_overflows_prove_nothing(loss, tmp_path):
         claims |= {"lower_bound": lower, "value": 1.1 * lower, "certified": False}
         false = wp.Proof(claims, proof.terms, proof.digests, {**proof.arrays, "q": q})
         assert not wp.verify(false, problem)
+
+
+def test_the_dual_point_is_kept_on_request_by_numpy():
+    problem = wp.Problem(Denoising(matrix()), L1(0.1), NuclearNorm(1.0))
+    proof = wp.minimize(problem, tol=1e-3, proof=np.True_).proof
+    assert wp.verify(proof, problem)
+    del problem
+    result = wp.minimize(
+        wp.Problem(Denoising(matrix()), L1(0.1), NuclearNorm(1.0)), proof=np.True_
+    )
+    assert result.proof.certified  # the problem is kept, too
