@@ -21,7 +21,8 @@ from weakprox.protocols import Stated
 NAMES = ("squared", "logistic", "poisson")
 DOUBLINGS, HALVINGS = 60, 60  # of an interval around the maximiser of a conjugate
 NEWTON = 200  # limit on the steps of a proximal map, most of which take five
-APART = 1e4  # length of an interval from which its halves differ too much in size
+EXTREME = 1e15  # ratio of weights from which products with it may overflow in float32
+APART = 1e10  # length of an interval from which its halves differ too much in size
 ROUNDINGS = 4  # units of rounding by which its last step may move
 
 
@@ -352,18 +353,23 @@ def entry_prox(loss: EntryLoss, y: Array, w: Any, a: Array, weight: float) -> Ar
     """Minimiser x of w l(y, x) + weight/2 (x - a)^2 for each entry.
 
     Squared errors and Huber's loss have a formula. Newton's method finds the others.
-    Weights are divided by their sum or by the larger one, since w / weight may overflow.
+    Extreme weights are divided by their sum or by the larger one, since w / weight may overflow.
     """
     k = threshold_of(loss)
     if k is None:
         return _by_newton(loss, y, w, a, weight)
+    xp = namespace(a)
+    if _is_ordinary(w, weight, xp):
+        share = w / weight
+        inside = (a - y) / (1.0 + share)  # the residual, if it is at most k
+        return a - share * (inside if k == math.inf else xp.clip(inside, -k, k))
     half = 0.5 * w  # the sum of the weights may overflow
     both = half + 0.5 * weight
     moved, kept = half / both, 0.5 * weight / both
     mean = moved * y + kept * a  # the minimiser, if its residual is at most k
     if k == math.inf:
         return mean
-    xp, apart = namespace(a), a - y
+    apart = a - y
     size = xp.abs(kept * apart)
     # k w / weight, the distance from a if the residual is larger
     distance = moved * apart * (k / xp.clip(size, k, None))
@@ -382,7 +388,8 @@ def _by_newton(loss: EntryLoss, y: Array, w: Any, a: Array, weight: float) -> Ar
     xp, shape = namespace(a), a.shape
     y, w, a = (xp.reshape(v, (-1,)) for v in (y, xp.zeros_like(a) + w, a))
     found, left = xp.zeros_like(a), xp.arange(a.shape[0], device=device_of(a))
-    larger = xp.clip(w, weight, None)
+    ordinary = _is_ordinary(w, weight, xp)
+    larger = max(_largest(w, xp), weight) if ordinary else xp.clip(w, weight, None)
     w, own = w / larger, weight / larger
     most = 0.25 * float(xp.finfo(a.dtype).max)
     derivative = xp.where(w > 0.0, loss.derivative(y, a), 0.0)  # infinity times 0 is NaN
@@ -406,13 +413,26 @@ def _by_newton(loss: EntryLoss, y: Array, w: Any, a: Array, weight: float) -> Ar
         (others,) = xp.nonzero(~settled & (last > rounding))
         if 2 * int(others.shape[0]) <= int(x.shape[0]):
             found[left] = x
-            left, x, y, w, own, a, low, high, last = (
-                xp.take(v, others, axis=0) for v in (left, x, y, w, own, a, low, high, last)
+            own = own if ordinary else xp.take(own, others, axis=0)
+            left, x, y, w, a, low, high, last = (
+                xp.take(v, others, axis=0) for v in (left, x, y, w, a, low, high, last)
             )
         if not int(others.shape[0]):
             break
     found[left] = x
     return xp.reshape(found, shape)
+
+
+def _is_ordinary(w: Any, weight: float, xp: Any) -> bool:
+    """Return True if no weight w is so large that products with its ratio may overflow."""
+    return _largest(w, xp) / EXTREME <= weight
+
+
+def _largest(w: Any, xp: Any) -> float:
+    shape = getattr(w, "shape", ())
+    if not shape:
+        return float(w)
+    return float(xp.max(w)) if math.prod(shape) else 0.0
 
 
 def _middle(low: Array, high: Array, a: Array) -> Array:

@@ -197,3 +197,20 @@ def test_formulas_at_extreme_weights(kind):
 def test_newton_at_extreme_weights(loss, w, a, weight, wanted):
     (x,) = entry_prox(loss, np.zeros(1), np.array([w]), np.array([a]), weight)
     assert x == pytest.approx(wanted, rel=1e-2 if weight == 1e-300 and w == 1e10 else 1e-7)
+
+
+@pytest.mark.parametrize("loss", [Squared(), Huber(1.0), Poisson()])
+def test_proximal_maps_of_no_entries(loss):
+    none = np.zeros(0)
+    for w in (none, 2.0, np.float32(2.0)):
+        assert entry_prox(loss, none, w, none, 0.5).shape == (0,)
+
+
+@pytest.mark.parametrize(
+    ("loss", "wanted"), [(Squared(), 1.0), (Huber(1.0), 1.0), (Poisson(), 0.0)]
+)
+def test_extreme_weights_in_float32(loss, wanted):
+    """The minimiser is that of the loss; the ratio of the weights is infinite in float32."""
+    y, a, w = (np.array([x], np.float32) for x in (1.0, 2.0, 1e20))
+    (x,) = entry_prox(loss, y, w, a, 1e-20)
+    assert x == pytest.approx(wanted, abs=1e-6)
