@@ -353,7 +353,7 @@ def entry_prox(loss: EntryLoss, y: Array, w: Any, a: Array, weight: float) -> Ar
     """Minimiser x of w l(y, x) + weight/2 (x - a)^2 for each entry.
 
     Squared errors and Huber's loss have a formula. Newton's method finds the others.
-    Extreme weights are divided by their sum or by the larger one, since w / weight may overflow.
+    Extreme weights are divided by their sum or the larger one: their ratio may overflow.
     """
     k = threshold_of(loss)
     if k is None:
