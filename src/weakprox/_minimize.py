@@ -163,7 +163,7 @@ def minimize(
     if eps is not None and tol is not None:
         raise InputError("tol", f"{tol!r}, and eps = {eps!r}", "only one of them")
     if proof is not None:
-        arguments.flag("proof", proof)
+        proof = arguments.flag("proof", proof)
     arguments.flag("stop_when_certified", stop_when_certified)
     if checkpoint is None and checkpoint_every is not None:
         alone = f"{checkpoint_every!r}, without a file"

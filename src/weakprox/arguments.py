@@ -146,10 +146,10 @@ def integer(
 
 
 def flag(argument: str, value: object) -> bool:
-    """True or False; other values, such as "no", would count as true."""
-    if not isinstance(value, bool):
+    """True or False, as a bool also if NumPy's; other values, such as "no", would be true."""
+    if not isinstance(value, (bool, np.bool_)):
         raise InputError(argument, shown(value), "True or False")
-    return value
+    return bool(value)
 
 
 def one_of(argument: str, value: Any, options: tuple[Any, ...]) -> Any:

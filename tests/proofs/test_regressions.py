@@ -14,6 +14,7 @@ from weakprox.errors import ProofError
 from weakprox.losses import Denoising, Logistic, Regression
 from weakprox.penalties import L1, Box
 from weakprox.proofs.proof import verify_data
+from weakprox.solvers import LeanSplitting
 from weakprox.spectral import NuclearBall, NuclearNorm
 from weakprox.verifier.sums import Dense
 
@@ -84,6 +85,20 @@ def test_files_are_verified_with_nothing_but_the_data(name, made, tmp_path):
             verify_data(path, {**data, key: other})
         with pytest.raises(ProofError, match="no array"):
             verify_data(path, {k: x for k, x in data.items() if k != key})
+
+
+def test_kept_proofs_hold_no_bounds():
+    """They are those of the penalty; memory that is kept is counted without them."""
+    *terms, data = cases()["bounds"]
+    problem = wp.Problem(*terms)
+    result = wp.minimize(problem, LeanSplitting(), tol=1e-5, proof=True)
+    step = result.evidence.dual.step
+    assert step.bounded
+    assert step.beside is None
+    proof = result.proof
+    assert proof.certified
+    assert wp.verify(proof, problem)
+    assert verify_data(proof, data)
 
 
 @pytest.mark.parametrize("name", sorted(cases()))
@@ -253,3 +268,14 @@ def test_integers_whose_sum_overflows_prove_nothing(loss, tmp_path):
         claims |= {"lower_bound": lower, "value": 1.1 * lower, "certified": False}
         false = wp.Proof(claims, proof.terms, proof.digests, {**proof.arrays, "q": q})
         assert not wp.verify(false, problem)
+
+
+def test_the_dual_point_is_kept_on_request_by_numpy():
+    problem = wp.Problem(Denoising(matrix()), L1(0.1), NuclearNorm(1.0))
+    proof = wp.minimize(problem, tol=1e-3, proof=np.True_).proof
+    assert wp.verify(proof, problem)
+    del problem
+    result = wp.minimize(
+        wp.Problem(Denoising(matrix()), L1(0.1), NuclearNorm(1.0)), proof=np.True_
+    )
+    assert result.proof.certified  # the problem is kept, too

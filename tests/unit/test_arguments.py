@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from weakprox import InputError
-from weakprox.arguments import bound, nonnegative, or_auto
+from weakprox.arguments import bound, flag, nonnegative, or_auto
 
 
 def test_auto_or_a_checked_value():
@@ -34,3 +34,13 @@ def test_bounds_are_positive():
 def test_numbers_of_numpy_are_shown_as_numbers(value):
     with pytest.raises(InputError, match=r"^lam: got -1\.5; wanted"):
         nonnegative("lam", value)
+
+
+def test_flags():
+    for value in (True, np.True_):
+        assert flag("cv", value) is True
+        assert or_auto("cv", value, flag) is True
+    assert flag("cv", np.False_) is False
+    for bad in (1, 0, "no", None, np.ones(1, bool), np.int64(1)):
+        with pytest.raises(InputError, match="True or False"):
+            flag("cv", bad)

@@ -100,7 +100,8 @@ class FactoredDual(OwnBound):
         if copy and z is engine.z:
             z = copied(z)
         X = LowRank(exact.U, self.values, exact.V.T)
-        return Target(z, self.k, X), X
+        # proofs read bounds from the penalty; the array would keep memory that is not counted
+        return Target(z, self.k.bare if self.k.bounded else self.k, X), X
 
     def proof(self, rng: np.random.Generator) -> Bound:
         squares = self.engine.squares(self.exact, rng)

@@ -18,7 +18,8 @@ from weakprox.linalg.lowrank import blend_into as blend_into
 from weakprox.passes.beside import Bounds
 from weakprox.passes.reference import Step, Sums
 
-COMPILED, IN_FLOAT64 = True, False  # as in `passes.interface`
+# as in `passes.interface`; workers without numba use the passes of NumPy
+COMPILED, IN_FLOAT64 = True, False
 SPANNED = 1e-12  # distance at which vectors count as spanned by others
 
 

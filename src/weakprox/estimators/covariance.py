@@ -496,7 +496,7 @@ class SparseLowRankCovariance(EmpiricalCovariance, Certified):
         self, sample: Sample, standardized: bool, lam: float | None, tau: float | None
     ) -> dict[Candidate, float]:
         """The kinds to average, by decreasing weight; sets `lam_` and `tau_`."""
-        self._ruled  # noqa: B018 (checks the argument)
+        self._ruled()  # checks the argument before any work
         self.cv_results_ = {}
         trace, unit = float(np.trace(sample.S)), standard_error(sample.S, len(sample.Z))
         best = Candidate()
@@ -585,11 +585,10 @@ class SparseLowRankCovariance(EmpiricalCovariance, Certified):
         of one set of folds, since further sets add no samples.
         """
         simplicity = None
-        if self._ruled:
+        if self._ruled():
             simplicity = [c.kind != LEDOIT_WOLF for c in kinds]
         return kinds[least(losses, simplicity, sets)]
 
-    @property
     def _ruled(self) -> bool:
         """Return True if Ledoit and Wolf's estimate has one standard error of advantage."""
         return self._one_standard_error(automatic=self.scoring == "likelihood")

@@ -385,9 +385,7 @@ class ReducedRankRegressor(MultiOutputMixin, RegressorMixin, Certified):
         """A bound on the nuclear norm that some solution does not reach, and a first point."""
         loss = design.loss
         first = None if loss.gram is None else design.ridge(setting.ridge)
-        if (
-            first is not None and setting.sparsity_weight == 0.0
-        ):  # the first point is a solution
+        if first is not None and setting.sparsity_weight == 0.0:  # it is a solution
             return ROOM * float(np.linalg.norm(first, "nuc")) or 1.0, first
         most, bounds = loss.origin[0], []  # f at zero, which f at a solution does not exceed,
         if first is not None:  # or at the first point

@@ -147,7 +147,7 @@ def block_times(Q: Array, A: Array) -> Array:
 
 def _shared(A: Array) -> bool:
     """Return True if passes over an array of this size are shared among threads."""
-    return int(A.size) >= threads.SHARED and threads.can_share()
+    return int(A.size) >= threads.SHARED_FROM and threads.can_share()
 
 
 def _shared_product(P: Array, A: Array) -> Array:

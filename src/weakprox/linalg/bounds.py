@@ -338,7 +338,7 @@ def norm_estimate(A: Array, start: Array) -> float:
     B = A if m >= n else A.T
     if min(m, n) > max(DIRECT, 2 * width):
         B = A.T @ independent(A @ start)
-    if int(B.shape[1]) == 0:  # the block sees nothing
+    if int(B.shape[1]) == 0:  # A maps the block to zero
         return 0.0
     return math.sqrt(max(0.0, float(decompositions.eigvalsh(B.T @ B)[-1])))
 

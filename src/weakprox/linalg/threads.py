@@ -27,7 +27,7 @@ from threadpoolctl import ThreadpoolController
 
 LARGE = 1_500_000  # entries from which thin products gain from threads
 FULL = 400  # size from which full decompositions gain from threads
-SHARED = 500_000  # entries from which passes gain from being shared among Python threads
+SHARED_FROM = 500_000  # entries from which passes gain from being shared among Python threads
 
 PATIENCE = 60.0  # seconds to wait for a turn: a wrong last bit is better than a deadlock
 
@@ -179,7 +179,7 @@ def own_threads() -> Iterator[int]:
 
 
 def can_share() -> bool:
-    """Return True if `share` makes a pass over SHARED entries or more faster.
+    """Return True if `share` makes a pass over SHARED_FROM entries or more faster.
 
     Elsewhere BLAS has threads of its own.
     """

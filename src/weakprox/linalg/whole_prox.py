@@ -1,8 +1,8 @@
 """Proximal points of small matrices by one full decomposition, without bounds on its error.
 
 A proximal step with bounds makes about a hundred calls of NumPy beside LAPACK's. On matrices
-of up to a few hundred rows these calls take longer than LAPACK does. Methods that prove
-nothing with the decompositions of their steps do not need the bounds.
+of up to a few hundred rows these calls take longer than LAPACK does. The bounds are not
+needed by methods whose proofs do not use the decompositions of their steps.
 """
 
 from __future__ import annotations

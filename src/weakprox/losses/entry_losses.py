@@ -21,6 +21,8 @@ from weakprox.protocols import Stated
 NAMES = ("squared", "logistic", "poisson")
 DOUBLINGS, HALVINGS = 60, 60  # of an interval around the maximiser of a conjugate
 NEWTON = 200  # limit on the steps of a proximal map, most of which take five
+EXTREME = 1e15  # ratio of weights from which products with it may overflow in float32
+APART = 1e10  # length of an interval from which its halves differ too much in size
 ROUNDINGS = 4  # units of rounding by which its last step may move
 
 
@@ -351,17 +353,30 @@ def entry_prox(loss: EntryLoss, y: Array, w: Any, a: Array, weight: float) -> Ar
     """Minimiser x of w l(y, x) + weight/2 (x - a)^2 for each entry.
 
     Squared errors and Huber's loss have a formula. Newton's method finds the others.
+    Extreme weights are divided by their sum or the larger one: their ratio may overflow.
     """
     k = threshold_of(loss)
     if k is None:
         return _by_newton(loss, y, w, a, weight)
-    share = w / weight
-    inside = (a - y) / (1.0 + share)  # the residual, if it is at most k
-    if k < math.inf:
-        inside = namespace(a).clip(inside, -k, k)
-    return a - share * inside
+    xp = namespace(a)
+    if _is_ordinary(w, weight, xp):
+        share = w / weight
+        inside = (a - y) / (1.0 + share)  # the residual, if it is at most k
+        return a - share * (inside if k == math.inf else xp.clip(inside, -k, k))
+    half = 0.5 * w  # the sum of the weights may overflow
+    both = half + 0.5 * weight
+    moved, kept = half / both, 0.5 * weight / both
+    mean = moved * y + kept * a  # the minimiser, if its residual is at most k
+    if k == math.inf:
+        return mean
+    apart = a - y
+    size = xp.abs(kept * apart)
+    # k w / weight, the distance from a if the residual is larger
+    distance = moved * apart * (k / xp.clip(size, k, None))
+    return xp.where(size <= k, mean, a - distance)
 
 
+@np.errstate(over="ignore", invalid="ignore")  # in steps too long to be accepted
 def _by_newton(loss: EntryLoss, y: Array, w: Any, a: Array, weight: float) -> Array:
     """The same for any loss.
 
@@ -373,26 +388,32 @@ def _by_newton(loss: EntryLoss, y: Array, w: Any, a: Array, weight: float) -> Ar
     xp, shape = namespace(a), a.shape
     y, w, a = (xp.reshape(v, (-1,)) for v in (y, xp.zeros_like(a) + w, a))
     found, left = xp.zeros_like(a), xp.arange(a.shape[0], device=device_of(a))
-    slope = w * loss.derivative(y, a)
-    far = a - slope / weight
+    ordinary = _is_ordinary(w, weight, xp)
+    larger = max(_largest(w, xp), weight) if ordinary else xp.clip(w, weight, None)
+    w, own = w / larger, weight / larger
+    most = 0.25 * float(xp.finfo(a.dtype).max)
+    derivative = xp.where(w > 0.0, loss.derivative(y, a), 0.0)  # infinity times 0 is NaN
+    slope, share = w * derivative, xp.clip(w / own, None, most)
+    far = xp.clip(a - share * derivative, -most, most)
     low, high, x = xp.minimum(a, far), xp.maximum(a, far), a
     last = 2.0 * (high - low)
     for k in range(NEWTON):
         if k:
-            slope = w * loss.derivative(y, x) + weight * (x - a)
+            slope = w * loss.derivative(y, x) + own * (x - a)
         low, high = xp.where(slope <= 0.0, x, low), xp.where(slope >= 0.0, x, high)
-        steep = w * loss.curvature(y, x) + weight
+        steep = w * loss.curvature(y, x) + own
         finite = steep < math.inf
         move = -xp.where(finite, slope, 0.0) / xp.where(finite, steep, 1.0)
         size, rounding = xp.abs(move), ROUNDINGS * eps_of(a) * (xp.abs(x) + xp.abs(a))
         settled = finite & (size <= rounding)
         after = x + move
         accepted = finite & (after >= low) & (after <= high) & (2.0 * size <= last)
-        after = xp.where(accepted | settled, after, 0.5 * (low + high))
+        after = xp.where(accepted | settled, after, _middle(low, high, a))
         last, x = xp.abs(after - x), after
         (others,) = xp.nonzero(~settled & (last > rounding))
         if 2 * int(others.shape[0]) <= int(x.shape[0]):
             found[left] = x
+            own = own if ordinary else xp.take(own, others, axis=0)
             left, x, y, w, a, low, high, last = (
                 xp.take(v, others, axis=0) for v in (left, x, y, w, a, low, high, last)
             )
@@ -400,6 +421,28 @@ def _by_newton(loss: EntryLoss, y: Array, w: Any, a: Array, weight: float) -> Ar
             break
     found[left] = x
     return xp.reshape(found, shape)
+
+
+def _is_ordinary(w: Any, weight: float, xp: Any) -> bool:
+    """Return True if no weight w is so large that products with its ratio may overflow."""
+    return _largest(w, xp) / EXTREME <= weight
+
+
+def _largest(w: Any, xp: Any) -> float:
+    shape = getattr(w, "shape", ())
+    if not shape:
+        return float(w)
+    return float(xp.max(w)) if math.prod(shape) else 0.0
+
+
+def _middle(low: Array, high: Array, a: Array) -> Array:
+    """A point between both ends: their mean, or halfway in digits of distances from a."""
+    xp, middle = namespace(a), 0.5 * (low + high)
+    apart = high - low > APART
+    if not bool(xp.any(apart)):
+        return middle
+    digits = 0.5 * (xp.asinh(low - a) + xp.asinh(high - a))
+    return xp.where(apart, a + xp.sinh(digits), middle)
 
 
 def statement_of(loss: Any) -> Stated | None:

@@ -17,14 +17,18 @@ class Passes(Protocol):
 
     @property
     def COMPILED(self) -> bool:
-        """Whether a pass computes each entry of X once, without storing blocks of X."""
+        """Whether to prefer one pass at the factors of X to forming X in this process.
+
+        Compiled passes and kernels store no blocks of X. Passes on workers do if numba is not
+        available there, but only narrow blocks are sent.
+        """
 
     @property
     def IN_FLOAT64(self) -> bool:
         """Whether quick products are summed in float64 as well."""
 
     def beside(self, C: Array, weights: Array, /) -> Array:
-        """Return weights stored like C, as `Step.weights` needs them."""
+        """Return weights or bounds stored like C, as `Step.beside` needs them."""
 
     def first(self, C: Array, z: Array, k: Step, Q: Array | None = None, /) -> Array | None:
         """Set z to prox_{gamma R}(gamma beta C); return z Q if a block Q is given."""

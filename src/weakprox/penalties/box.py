@@ -166,7 +166,8 @@ class Box(Combinable):
         # any finite number in the range can replace an infinite end: `feasible` clips the rest
         upper = np.where(np.isinf(self.high), np.maximum(self.low, 0.0), self.high)
         lower = np.where(np.isinf(self.low), np.minimum(upper, 0.0), self.low)
-        low, high = (scaled(like(end, X), t) for end in (lower, upper))
+        with np.errstate(over="ignore"):  # a bound beyond the range of float32 has no effect
+            low, high = (scaled(like(end, X), t) for end in (lower, upper))
         moved = xp.clip(v - high, 0.0, None) + xp.clip(v - low, None, 0.0)
         return self.feasible(moved)
 

@@ -9,7 +9,15 @@ from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
-from weakprox.arguments import integer, is_integer, nonnegative, number, positive, seed_number
+from weakprox.arguments import (
+    integer,
+    is_auto,
+    is_integer,
+    nonnegative,
+    number,
+    positive,
+    seed_number,
+)
 from weakprox.errors import InputError
 from weakprox.linalg.threads import one_thread
 from weakprox.losses import Denoising
@@ -26,7 +34,9 @@ from weakprox.spectral import NuclearBall
 
 # A copy, the mean of the others, and the answers of the path that is fitted to it.
 Fold: TypeAlias = tuple[Values, Values, Iterator[tuple[int, int, Solved]]]
-ROUGH = 3e-3  # accuracy of fits that are only compared with noisy copies
+# relative accuracy of fits whose errors are only compared: differences of this size are small
+# beside the noise of the copies. `denoise.CHOOSING` is for the choice of one candidate.
+COMPARING = 3e-3
 ROUNDING = 1e-13  # error, relative to the squared norm of a copy, that counts as zero
 PROBE = 0.1  # length of the step along which answers are compared, in units of the noise
 
@@ -52,12 +62,12 @@ class HeldOut:
         relaxed refit replaces the factor if its error is smaller.
         """
         ones, zeros = np.ones(self.along.shape[1:]), np.zeros(self.along.shape[1:])
-        if debias is False:
+        if not debias:
             return ones, zeros
         along, squares = self.along.sum(axis=0), self.squares.sum(axis=0)
         factor = np.divide(along, squares, out=ones, where=squares > 0.0)
         factor = np.asarray(np.maximum(factor, 1.0))
-        if debias is True or self.refits is None:
+        if not is_auto(debias) or self.refits is None:
             return factor, zeros
         towards, length, across = self.refits.sum(axis=1)
         w = relaxed(towards - along - across + squares, length - 2.0 * across + squares)
@@ -120,7 +130,7 @@ def held_out(
     folds: int | Sequence[int] | None = None,
     penalty: Callable[[float], Penalty] = L1,
     spectral: Callable[[float], SpectralTerm] = NuclearBall,
-    tol: float = ROUGH,
+    tol: float = COMPARING,
     rank: int | None = None,
     seed: Seed = 0,
     n_jobs: int | None = None,
@@ -144,8 +154,10 @@ def held_out(
     penalty, spectral, rank, seed, progress
         As in `regularization_path`; there is no progress bar with `n_jobs`.
     tol : float
-        Accuracy of the fits, relative to their values. Differences of this size hardly show
-        among the errors on noisy copies.
+        Accuracy of the fits, relative to their values. Differences of the default's size are
+        small beside the noise of the copies, so the errors of a grid keep their shape. They may
+        change the order of candidates with almost equal errors; models, which choose one of
+        them, fit to 1e-3.
     n_jobs : int, optional
         Number of folds to process in parallel by joblib, each with one thread of BLAS.
     max_seconds : float, optional

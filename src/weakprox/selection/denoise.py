@@ -44,7 +44,9 @@ REPEATING = 0x4EA7  # name of the random stream of further sets
 KINDS = ("copy", "sparse", "low-rank", "both")  # kinds of models, from simple to rich
 COPY, SOFT, LOW_RANK, BOTH = range(4)  # their positions
 QUICK = (6, 5)  # weights and radii that are tried
-ROUGH = 1e-3  # relative accuracy of fits that are compared, or whose residual shows the noise
+# relative accuracy of fits of which one is chosen, or whose residual shows the noise. With that
+# of `held_out`, the order of almost equal candidates would depend on the random state.
+CHOOSING = 1e-3
 ORDINARY = (1e-60, 1e60)  # limits for the largest entry, whose fourth power must be finite
 SEARCH_ARRAYS = 8  # arrays of the size of the matrix that the search needs besides the copies
 SAMPLE = 1_000_000  # number of entries used for the choice if the copies do not fit into memory
@@ -251,7 +253,7 @@ class NoisyMatrix:
         """Errors on copies that are left out; keywords go to `selection.held_out`."""
         more |= {"rank": self.rank, "seed": self.seed, "progress": self.progress}
         more["refit"] = is_auto(self.debias)
-        more["tol"] = ROUGH  # with less, close candidates change places with the random state
+        more["tol"] = CHOOSING
         seconds = self.deadline.left
         return held_out(copies, grid, spectral=self.ball, max_seconds=seconds, **more)
 
@@ -363,7 +365,7 @@ class NoisyMatrix:
             return first
         found = replace(self, debias=bool(self.debias)).search(first, repeats=1)
         point = Grid(np.array([found.lam]), np.array([[found.tau]]))
-        how: Any = {"tol": ROUGH, "seed": self.seed, "deadline": self.deadline}
+        how: Any = {"tol": CHOOSING, "seed": self.seed, "deadline": self.deadline}
         _, _, fit = next(walk(Denoising(self.M), point, L1, self.ball, **how))
         left = noise_level(self.M - found.scale * fit.low_rank.dense(), "entries")
         return left if resolution(self.M) < left < CLEARLY * first else first

@@ -193,7 +193,7 @@ def test_a_forked_child_does_not_wait_for_threads_that_are_not_there(monkeypatch
 @pytest.fixture
 def shared(before, monkeypatch):
     """Within a run: passes of any size are shared, by as many threads as BLAS had before."""
-    monkeypatch.setattr(threads, "SHARED", 1)
+    monkeypatch.setattr(threads, "SHARED_FROM", 1)
     monkeypatch.setattr(threads, "cores", lambda: 3)
     threads._helpers.cache_clear()
     with one_thread(100):

@@ -163,3 +163,54 @@ def test_formulas_agree_with_newton(loss, weights, monkeypatch):
     monkeypatch.undo()
     wanted = _by_newton(loss, y, weights, a, 0.4)
     np.testing.assert_allclose(found, wanted, rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize("kind", [list, float])
+def test_formulas_at_extreme_weights(kind):
+    """The ratio of the weights overflows, and so would their sum."""
+
+    def found(loss, w, a, weight):
+        w = np.array([w]) if kind is list else w
+        (x,) = entry_prox(loss, np.zeros(1), w, np.array([a]), weight)
+        return x
+
+    for loss in (Squared(), Huber(1.0)):
+        assert found(loss, 1e10, 1.0, 1e-300) == pytest.approx(1e-310, rel=1e-9)
+        assert found(loss, 1e-300, 1.0, 1e10) == 1.0
+        assert found(loss, 1.5e308, 1.0, 1.5e308) == 0.5
+        assert found(loss, 0.0, 1.0, 1e-300) == 1.0
+    assert found(Squared(), 1e10, 1e308, 1e-300) == pytest.approx(1e-2, rel=1e-12)
+    assert found(Huber(1e-3), 1e10, 1e308, 1e-300) == pytest.approx(9e307, rel=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("loss", "w", "a", "weight", "wanted"),
+    [
+        (Poisson(), 1e300, 30.0, 1e300, 3.2852170799893793),  # x + e^x = 30
+        (Poisson(), 1.5e308, 30.0, 1.5e308, 3.2852170799893793),
+        (Poisson(), 1e-300, 30.0, 1e-300, 3.2852170799893793),
+        (Poisson(), 1.0, 1000.0, 1.0, 6.900830527610895),  # e^1000 overflows
+        (Poisson(), 0.0, 1000.0, 1.0, 1000.0),
+        (Poisson(), 1e10, 30.0, 1e-300, -705.5),
+    ],
+)
+def test_newton_at_extreme_weights(loss, w, a, weight, wanted):
+    (x,) = entry_prox(loss, np.zeros(1), np.array([w]), np.array([a]), weight)
+    assert x == pytest.approx(wanted, rel=1e-2 if weight == 1e-300 and w == 1e10 else 1e-7)
+
+
+@pytest.mark.parametrize("loss", [Squared(), Huber(1.0), Poisson()])
+def test_proximal_maps_of_no_entries(loss):
+    none = np.zeros(0)
+    for w in (none, 2.0, np.float32(2.0)):
+        assert entry_prox(loss, none, w, none, 0.5).shape == (0,)
+
+
+@pytest.mark.parametrize(
+    ("loss", "wanted"), [(Squared(), 1.0), (Huber(1.0), 1.0), (Poisson(), 0.0)]
+)
+def test_extreme_weights_in_float32(loss, wanted):
+    """The minimiser is that of the loss; the ratio of the weights is infinite in float32."""
+    y, a, w = (np.array([x], np.float32) for x in (1.0, 2.0, 1e20))
+    (x,) = entry_prox(loss, y, w, a, 1e-20)
+    assert x == pytest.approx(wanted, abs=1e-6)

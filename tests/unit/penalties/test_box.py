@@ -98,6 +98,18 @@ def test_other_arrays(make):
     assert result.value == pytest.approx(best_value(-0.5, 1.0, NuclearNorm(0.5)), rel=1.5e-3)
 
 
+@pytest.mark.filterwarnings("error")
+def test_bounds_beyond_the_range_of_float32():
+    X = M.astype(np.float32)
+    far = Box(-0.5, np.where(M > 0.0, 1e300, 0.5), SLOPE)
+    free = Box(-0.5, np.where(M > 0.0, np.inf, 0.5), SLOPE)
+    y = far.ascend(None, X, 0.7)
+    assert y.dtype == np.float32
+    np.testing.assert_array_equal(y, free.ascend(None, X, 0.7))
+    result = wp.minimize(wp.Problem(Denoising(X), far, NuclearNorm(0.5)), "DavisYin", tol=1e-3)
+    assert result.certified
+
+
 def test_units_do_not_matter():
     scale = 2.0**-300
     box = Box(-0.5 * scale, scale, SLOPE * scale)
