@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 import warnings
 from collections.abc import Callable, Iterator, Sequence
@@ -359,7 +360,7 @@ def _managed(fit: Callable[..., Any], name: str) -> Callable[..., Any]:
         try:
             data = dict(zip(("X", "y"), args, strict=False))
             data |= {name: named[name] for name in ("X", "y") if name in named}
-            few = one_thread(_largest(data))  # many short calls of BLAS
+            few = one_thread(_entries(data))  # many short calls of BLAS
             if not told or not hasattr(model, "_skl_callbacks"):
                 with _hints(data), limited(model.max_seconds), few:
                     return _proved(fit(model, *args, **named), level)
@@ -378,13 +379,9 @@ def _managed(fit: Callable[..., Any], name: str) -> Callable[..., Any]:
     return with_callbacks(fitted) if told else fitted
 
 
-def _largest(data: dict[str, Any]) -> int:
-    """Number of entries of the largest array that a fit to these data may need.
-
-    It is square for graphs and covariances, whose sides are those of the data.
-    """
-    shapes = (getattr(given, "shape", ()) for given in data.values())
-    return max((int(side) for shape in shapes for side in shape), default=0) ** 2
+def _entries(data: dict[str, Any]) -> int:
+    """Number of entries of the largest array of these data, zeros of sparse ones included."""
+    return max((math.prod(getattr(given, "shape", ())) for given in data.values()), default=0)
 
 
 def _proved(model: Any, level: int) -> Any:
