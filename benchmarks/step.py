@@ -19,6 +19,8 @@ import time
 import tracemalloc
 from collections.abc import Iterator
 from contextlib import contextmanager
+from importlib import import_module
+from importlib.util import find_spec
 
 import numpy as np
 
@@ -142,7 +144,10 @@ def measure_memory(d: int = 1000, r: int = 10) -> None:
         solver = wp.SVRGCG(rank=r, mu=0.01 * size / d**2, inner=10, epochs=2)
         wp.minimize(problem, solver, eps=0.01 * size, stop_when_certified=False)
 
-    run(*instance(d, r))  # loads libraries, which are not memory of a run
+    # loads libraries, which are not memory of a run
+    if compiling.stored() and find_spec("numba") is not None:
+        import_module("weakprox.passes.compiled")
+    run(*instance(d, r))
     SHARED.trim(0)
     tracemalloc.start()
     M, tau, size = instance(d, r)
