@@ -1,0 +1,43 @@
+"""Bounds of factored duals at random targets, compared with the optimum of a problem."""
+
+import numpy as np
+
+from weakprox.certificates.factored import FactoredDual
+from weakprox.passes import reference
+from weakprox.passes.engine import Engine
+
+
+def closest(drawn, kind, check=lambda step, C: None):
+    """Check bounds and values of 40 problems of `drawn(rng, kind)`; return the median gap.
+
+    `check(step, C)` checks the constants of each step. The gap of a problem is that of the
+    best of four bounds, relative to the optimum.
+    """
+    rng, least = np.random.default_rng([7, len(kind), ord(kind[0])]), []
+    for _ in range(40):
+        problem, best = drawn(rng, kind)
+        room, form = 1e-6 * (1.0 + abs(best)), problem.values_form
+        C, n = problem.centre(), problem.shape[1]
+        gaps = []
+        for _ in range(4):
+            step = problem.entrywise(rng.uniform(0.3, 1.5) / (1.0 + problem.penalty.curvature))
+            check(step, C)
+            z = np.empty_like(C)
+            reference.first(C, z, step)
+            if kind == "cone":
+                z = 0.5 * (z + z.T)
+            z += (rng.choice([0.0, 0.1, 3.0]) * np.eye(*C.shape)).astype(C.dtype)
+            engine = Engine(C, z, symmetric=kind == "cone")
+            for _ in range(int(rng.choice([0, 5, 60]))):
+                found = engine.ritz(np.eye(n, dtype=C.dtype))
+                values = form.prox(found.s, step.gamma)
+                engine._passes.advance(C, z, engine.rounded(found, values), step, 1.0)
+            found = engine.ritz(np.eye(n, dtype=C.dtype)).leading(int(rng.integers(1, n + 1)))
+            dual = FactoredDual(engine, found, step, form)
+            bound = dual.proof(rng).lower
+            assert bound <= best + room
+            assert dual.value + dual.rounding >= best - room
+            assert dual.sums.halves(step)[0] >= 0.0
+            gaps.append((best - bound) / (1.0 + abs(best)))
+        least.append(min(gaps))
+    return np.median(least)
