@@ -2,9 +2,11 @@
 
 import numpy as np
 
+import weakprox as wp
 from weakprox.certificates.factored import FactoredDual
 from weakprox.passes import reference
 from weakprox.passes.engine import Engine
+from weakprox.solvers import LeanSplitting
 
 
 def closest(drawn, kind, check=lambda step, C: None):
@@ -41,3 +43,13 @@ def closest(drawn, kind, check=lambda step, C: None):
             gaps.append((best - bound) / (1.0 + abs(best)))
         least.append(min(gaps))
     return np.median(least)
+
+
+def check_run(problem, best):
+    """Check bound, value and proof of a run of `LeanSplitting`."""
+    assert LeanSplitting.applies(problem)
+    result = wp.minimize(problem, LeanSplitting(), tol=1e-4, progress=False, proof=True)
+    room = 1e-6 * (1.0 + abs(best))
+    assert result.certificate.lower_bound <= best + room
+    assert result.value >= best - room
+    assert wp.verify(result.proof, problem)
