@@ -39,6 +39,7 @@ SINGLE_LEFT = 1e3  # the same in single precision
 SINGLE_ERROR = 16  # error of its eigenvectors, in units of rounding
 ROUGH = 900  # columns from which single precision is faster
 LOST = 0.05  # share of all values that squaring may lose if no value is truncated
+NULL = 4.0  # length of a column that counts as zero, in units of n roundings of the longest
 ROWS = 512  # rows multiplied at once
 
 
@@ -197,16 +198,19 @@ def _whole(
     """
     xp, flat = namespace(A), int(A.shape[0]) < int(A.shape[1])
     n, error = int(B.shape[1]), gram_error(int(B.shape[0]), solved.squares)
-    if int((solved.squares <= 8 * error).sum()) > LOST * n:
-        return None  # the rank would be overestimated
+    if level(np.sqrt(solved.squares)) > 0.0:
+        return None
     V = solved.columns(n)
     U = B @ V
     lengths = xp.linalg.vector_norm(U, axis=0)
     s = np.asarray(to_numpy(lengths), dtype=float)
-    if level(s) > 0.0:
-        return None
     order = np.argsort(-s, kind="stable")
-    if np.any(np.diff(order) != 1):
+    # B maps the other vectors to rounding errors, since its rank is lower
+    order = order[s[order] > NULL * n * DOUBLE * s.max()]
+    lost = int((s[order] ** 2 <= 8 * error).sum())
+    if not order.size or lost > LOST * n or level(s) > 0.0:
+        return None  # the rank would be overestimated, or values are truncated
+    if len(order) < n or np.any(np.diff(order) != 1):
         index = xp.asarray(order, device=device_of(B))
         U, V, lengths = (xp.take(x, index, axis=-1) for x in (U, V, lengths))
     top = float(s[order[0]])

@@ -23,6 +23,7 @@ from weakprox.linalg.arrays import (
     on_cpu,
     sqnorm,
 )
+from weakprox.linalg.bounds import EXACT_BELOW
 from weakprox.linalg.lowrank import noise_share
 from weakprox.linalg.simplex import rounded_on_host
 from weakprox.linalg.thick_svd import thick_width
@@ -134,6 +135,10 @@ class Factored:
             doubtful = k <= EARLY and seen < width if engine.symmetric else shift <= 0.0
             if doubtful and self.thin() and self._buried(found, shift):
                 raise self.handed_over(replace(state, ritz=found), early=True)
+            # Without a penalty this is the solution, and one full decomposition proves it.
+            small = seen < width and min(shape) <= EXACT_BELOW
+            if small and crowded and self._without_penalty and self.thin():
+                raise self.handed_over(replace(state, ritz=found))
             lost = stuck or (slow and crowded and not self._outweighed(found, shift))
             wide = kept > WIDEST * min(shape) and not engine.symmetric
             if lost and (k > EARLY or wide) and self.thin():

@@ -62,6 +62,19 @@ def test_without_a_penalty_one_decomposition_is_proved_at_once(spectral):
     np.testing.assert_allclose(result.X, (V * (w - cut)) @ V.T, atol=1e-4)
 
 
+def test_without_a_penalty_small_crowded_matrices_are_decomposed_as_a_whole():
+    """The values at the cut-off are close together, so blocks prove nothing about them."""
+    rng = np.random.default_rng(0)
+    Y = sparse_factors(rng, 120, 3)
+    M = Y @ Y.T + rng.standard_normal((120, 120))
+    tau = np.linalg.svd(M, compute_uv=False)[:3].sum()
+    problem = wp.Problem(wp.losses.Denoising(M), None, wp.spectral.NuclearBall(tau))
+    result = wp.minimize(problem, wp.solvers.LeanSplitting(), progress=False)
+    assert result.status is wp.Status.CERTIFIED
+    assert result.rank > 3
+    assert result.counts.svds <= 3  # two with blocks
+
+
 @pytest.mark.parametrize(
     ("low", "tau", "solver"),
     [
