@@ -34,6 +34,7 @@ from weakprox.run.checkpoint import Keeper, last_state
 from weakprox.run.choose import Choice, chosen_for
 from weakprox.run.loop import Run
 from weakprox.run.plan import check_room
+from weakprox.run.slopes import raises_slopes
 from weakprox.run.state import Call, Settings
 from weakprox.solvers.base import Method, Warmth
 from weakprox.storage.table import PathLike
@@ -51,6 +52,7 @@ IN_UNITS = ("mu", "C0", "sigma", "delta", "delta2", "lipschitz", "beta0")
 
 @arguments.by_name("the terms joined as wp.Problem(loss, penalty, spectral)")
 @honours_budget
+@raises_slopes
 def minimize(
     problem: Problem,
     solver: Method | type | str | None = None,

@@ -23,7 +23,7 @@ from weakprox.losses.observed import Observed
 from weakprox.passes import SeparableForm, Step, ValueForm, beside, passes_for
 from weakprox.penalties import Zero
 from weakprox.penalties.base import Smoothed
-from weakprox.penalties.fixed import without_constraints
+from weakprox.penalties.fixed import Eased, without_constraints
 from weakprox.protocols import Batch, Loss, Penalty, SpectralTerm
 from weakprox.resources.memory import budget
 
@@ -59,12 +59,15 @@ class Problem:
         h, from `weakprox.spectral` or your own.
     """
 
+    eased: Eased | None = None  # the penalty without its constraints, if it has any
+
     @by_name("where penalty may be None: Problem(loss, None, spectral)")
     def __init__(self, loss: Loss, penalty: Penalty | None, spectral: SpectralTerm) -> None:
         check_terms(loss, penalty, spectral)
         self.loss: Loss = loss
         self.penalty: Penalty = Zero() if penalty is None else penalty
         self.spectral: SpectralTerm = spectral
+        self._with_slopes: list[Problem] = []
         self.reread()
         if self.elsewhere:
             self._gather_if_better()
@@ -72,9 +75,9 @@ class Problem:
         self.penalty.check(self.shape)
         if self.of_penalty.form is None:  # a form is finite everywhere
             known = (self.of_loss, self.of_spectral.form)
-            finite = without_constraints(self.penalty, self.loss, *known)
-            if finite is not self.penalty:
-                self.penalty = finite
+            self.eased = without_constraints(self.penalty, self.loss, *known)
+            if self.eased is not None:
+                self.penalty = self.eased.steepest
                 self.reread()  # bounds with a slope have a form
         self._check_kind()
         spectral.check(self.shape)
@@ -131,6 +134,7 @@ class Problem:
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         vars(self).update(state)
+        self._with_slopes = []
         self.reread()
 
     def altered(self, **terms: Any) -> Problem:
@@ -138,6 +142,18 @@ class Problem:
         other = Problem.__new__(Problem)
         other.__setstate__({**self.__getstate__(), **terms})
         return other
+
+    def with_slopes(self) -> list[Problem]:
+        """The problems that a run may solve: with slopes in place of constraints on entries.
+
+        They exist as long as this one, so that a result's proof finds the one it is about.
+        """
+        if self.eased is None:
+            return [self]
+        if not self._with_slopes:
+            rungs = self.eased.rungs()
+            self._with_slopes = [self.altered(penalty=rung.penalty()) for rung in rungs]
+        return self._with_slopes
 
     def centre(self) -> Array:
         """The centre C, if G is a squared distance to it."""

@@ -30,10 +30,12 @@ class Box(Combinable):
     The penalty is exact: if the slope s is above the largest multiplier of the constraint
     :math:`l \le X \le u`, the minimisers are those of the problem with the constraint. By
     default, a `Problem` computes a slope that is proved to be steep enough. For `Denoising` and
-    `NuclearNorm(lam)`, lam plus the largest distance of the data from the bounds is enough. The
-    constraint itself would be infinite at a low-rank X that nearly satisfies it, while the
-    penalty is finite. The penalty is never above the indicator of the constraint, so that a
-    proved lower bound also holds for the problem with the constraint, for any slope.
+    `NuclearNorm(lam)`, lam plus the largest distance of the data from the bounds is enough.
+    `minimize` begins with the slope of G at the bounds, and raises it to that one as long as
+    violations cost more than the requested accuracy. The constraint itself would be infinite
+    at a low-rank X that nearly satisfies it, while the penalty is finite. The penalty is never
+    above the indicator of the constraint, so that a proved lower bound also holds for the
+    problem with the constraint, for any slope.
 
     The dual set is the box |y| <= s, with the linear term :math:`\sum u y_+ - l y_-`. It is
     smoothed with y^2/(2 s): theta = s, gamma = s m d / 2.

@@ -1,8 +1,17 @@
-"""Constraints on entries: slopes that are steep enough replace them."""
+"""Constraints on entries: slopes replace them.
+
+A slope above the multipliers of all constraints has the same minimisers as the constraints. A
+bound on the multipliers is always known, but it is often far above them, and the steeper a
+slope, the more does a small violation at a low-rank X cost. So runs begin with slopes of the
+size of the gradient, which are raised to the bound if violations remain.
+"""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -21,21 +30,67 @@ from weakprox.protocols import (
 )
 
 ROOM = 1.01  # above the bound on multipliers
+STEEPER = 16.0  # factor for slopes with which violations cost too much
+
+
+@dataclass(frozen=True)
+class Eased:
+    """A penalty with slopes in place of its constraints.
+
+    Each part has a function of its slope (one that ignores it, if it has no constraint), a
+    slope to begin with, and one that is proved to be steep enough.
+    """
+
+    parts: tuple[tuple[Callable[[float], Any], float, float], ...]
+
+    def rungs(self) -> Iterator[Rung]:
+        """Return the slopes that a run may use, each `STEEPER` times the last."""
+        factor, last = 1.0, False
+        while not last:
+            last = all(factor * first >= most for _, first, most in self.parts)
+            slopes = tuple(min(factor * first, most) for _, first, most in self.parts)
+            yield Rung(tuple(part for part, _, _ in self.parts), slopes, last)
+            factor *= STEEPER
+
+    @property
+    def steepest(self) -> Penalty:
+        """The penalty with slopes that are proved to be steep enough."""
+        return [rung.penalty() for rung in self.rungs()][-1]
+
+
+@dataclass(frozen=True)
+class Rung:
+    """Slopes in place of constraints; `last` if they are proved to be steep enough."""
+
+    parts: tuple[Callable[[float], Any], ...]
+    slopes: tuple[float, ...]
+    last: bool
+
+    def penalty(self, times: float = 1.0) -> Penalty:
+        """The penalty with these slopes, all of them multiplied by `times`."""
+        pairs = zip(self.parts, self.slopes, strict=True)
+        found = [part(times * slope) for part, slope in pairs]
+        return found[0] if len(found) == 1 else Sum(tuple(found))
+
+    def cost(self, X: Any) -> float:
+        """What violations of the constraints add to f at X."""
+        return float(self.penalty(2.0).value(X) - self.penalty().value(X))
 
 
 def without_constraints(
     penalty: Penalty, loss: Loss, declared: LossCapabilities, values: ValueForm | None
-) -> Penalty:
-    """Return the penalty with a steep slope in place of infinite weights and of bounds.
+) -> Eased | None:
+    """Return the penalty with slopes in place of infinite weights and of bounds, if it has any.
 
-    The minimisers are the same if the slope is above the multiplier of each constraint, and
-    the penalty is finite where constraints hold up to rounding. The optimum with any slope is
-    not above that with the constraints, so that lower bounds always hold for both.
+    With the steepest slopes the minimisers are the same, since they are above the multiplier of
+    each constraint. The penalty is finite where constraints hold up to rounding. The optimum
+    with any slope is not above that with the constraints, so that lower bounds always hold for
+    both.
     """
     parts = parts_of(penalty)
     limits = [penalty_capabilities(part).constraint for part in parts]
     if not any(limits):
-        return penalty
+        return None
     boxes = [one.bounds for one in limits if one is not None and one.bounds is not None]
     others = [
         part for part, one in zip(parts, limits, strict=True) if one is None or not one.bounds
@@ -44,16 +99,42 @@ def without_constraints(
     _check_known("weights" if fixes else "slope", others, loss, declared, values)
     assert values is not None
     steep = _steep(others, loss, declared, values) if fixes else math.inf
-    found: list[Any] = []
+    zero = np.zeros(loss.shape)
+    found: list[tuple[Callable[[float], Any], float, float]] = []
     for part, one in zip(parts, limits, strict=True):
         if one is None:
-            found.append(part)
+            found.append((partial(_same, part), 1.0, 1.0))
         elif one.bounds is None:
-            found.append(one.with_slope(steep))
+            pull = np.where(_fixed([part], loss.shape), np.abs(_gradient(loss, zero)), 0.0)
+            found.append((one.with_slope, _first(pull, steep), steep))
         else:
             sides = _steep_sides(boxes, one.bounds, part, others, loss, declared, values)
-            found.append(one.with_slope(sides))
-    return found[0] if len(found) == 1 else Sum(tuple(found))
+            low, high = one.bounds
+            g = _gradient(loss, np.clip(zero, low, high))
+            outward = np.where(np.isfinite(low), g, 0.0), np.where(np.isfinite(high), -g, 0.0)
+            found.append((one.with_slope, _first(np.maximum(*outward), sides), sides))
+    return Eased(tuple(found))
+
+
+def _same(part: Any, _: float) -> Any:
+    return part
+
+
+def _gradient(loss: Loss, X: Any) -> Any:
+    """The gradient of G at X, in NumPy."""
+    found = loss.grad(arrays.like(X, loss.reference), loss.everything())
+    return np.asarray(to_numpy(found), dtype=float)
+
+
+def _first(pull: Any, steepest: float) -> float:
+    """A slope above this pull of G on entries out of the constraints; a power of two."""
+    most = float(pull.max(initial=0.0))
+    return min(steepest, _power(most)) if most > 0.0 else steepest
+
+
+def _power(bound: float) -> float:
+    """A power of two above the bound, so that a proof finds the same one on any machine."""
+    return 2.0 ** math.ceil(math.log2(ROOM * bound)) if bound > 0.0 else 1.0
 
 
 def _slope(declared: PenaltyCapabilities) -> float | None:
@@ -128,14 +209,13 @@ def _steep_sides(
         wanted = "a finite slope, a nuclear norm, or a ball and bounds with low <= 0 <= high"
         raise InputError("slope", given, wanted)
     point = arrays.like(P, loss.reference)
-    batch = loss.everything()
     # the largest size of a finite bound, where a quadratic is steepest
     largest = max(float(np.abs(end[np.isfinite(end)]).max(initial=0.0)) for end in bounds)
     own = _slopes(others) + sum(part.curvature for part in others) * largest
     there = float(sum(part.value(point) for part in others)) + values.lam * float(
         np.abs(P).sum()  # at least the nuclear norm
     )
-    g = np.asarray(to_numpy(loss.grad(point, batch)), dtype=float)
+    g = _gradient(loss, P)
     beta = loss.smoothness
     if declared.centre is not None:  # G is a squared distance to C = P - g/beta
         whole = math.sqrt(float((g**2).sum()) + 2.0 * beta * there)
@@ -147,7 +227,7 @@ def _steep_sides(
         away = _distance(loss, declared, values, P, float(np.linalg.norm(g)), there)
         slope = whole = float(np.linalg.norm(g)) + beta * away
     bound = slope + own + values.lam + (whole if ball else 0.0)
-    return 2.0 ** math.ceil(math.log2(ROOM * bound)) if bound > 0.0 else 1.0
+    return _power(bound)
 
 
 def _distance(
@@ -188,15 +268,14 @@ def _steep(
     bound on the sum of singular values, which is at most :math:`\|\nabla G(X)\|` since
     :math:`\langle y, X\rangle \ge 0` for slopes y of R. Positive semidefinite X have a dual Z
     as well, with :math:`|z_{ij}| \le \max_k z_{kk}`, and :math:`z_{kk}` is a sum of the slopes
-    on the diagonal. A power of two, since a proof must find the same slope on any machine.
+    on the diagonal.
     """
     shape = loss.shape
     fixed = _fixed(parts, shape)
     if values.symmetric and fixed.diagonal().any():
         wanted = "finite weights on the diagonal of a positive semidefinite matrix"
         raise InputError("weights", "inf on the diagonal", wanted)
-    zero = arrays.zeros(shape, loss.reference)
-    g = np.abs(np.asarray(to_numpy(loss.grad(zero, loss.everything())), dtype=float))
+    g = np.abs(_gradient(loss, np.zeros(shape)))
     own = _slopes(parts)
     length = float(np.linalg.norm(np.where(fixed, 0.0, g)))
     if declared.centre is not None:  # G is a squared distance: fixed entries do not move
@@ -214,8 +293,7 @@ def _steep(
     if values.symmetric:
         squares = sum(part.curvature for part in parts) * radius
         cone = on_diagonal + squares + own + spectral
-    bound = there + spectral + own + cone
-    return 2.0 ** math.ceil(math.log2(ROOM * bound)) if bound > 0.0 else 1.0
+    return _power(there + spectral + own + cone)
 
 
 def _radius(loss: Loss, declared: LossCapabilities, values: ValueForm, slope: float) -> float:

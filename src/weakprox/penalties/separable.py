@@ -112,7 +112,8 @@ class L1(Separable):
         Numbers :math:`w_{ij} \ge 0`. Entries with the weight 0 are free, such as a diagonal.
         Entries with the weight inf are fixed at zero, whatever `lam` is: a `Problem` replaces
         inf by a slope that is proved to be steep enough for the same minimisers, so that values
-        stay finite where such entries are zero up to rounding. The fast passes read weights
+        stay finite where such entries are zero up to rounding. `minimize` begins with smaller
+        slopes, as for `Box`. The fast passes read weights
         in tiles beside the data; a memory map of float32 or float64 stays in its file for
         data in a file, on a device that reads it in tiles, or on workers. Other kinds of
         arrays are copied to the memory of this process.

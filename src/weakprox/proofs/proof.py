@@ -155,7 +155,9 @@ def verify(proof: Proof | PathLike, problem: Problem) -> Verdict:
         raise InputError("problem", "a Proof", "the other order: verify(proof, problem)")
     if not isinstance(problem, Problem):
         raise needs_problem(problem)
-    return _checked(_proof(proof), described(problem))
+    found = _proof(proof)
+    *others, steepest = (described(one) for one in problem.with_slopes())
+    return _checked(found, next((one for one in others if _is_about(found, one)), steepest))
 
 
 def verify_data(proof: Proof | PathLike, arrays: dict[str, Any]) -> Verdict:
@@ -171,6 +173,11 @@ def _proof(given: Any) -> Proof:
         return Proof.load(given)
     wanted = "a weakprox.Proof, such as result.proof, or the path of one"
     raise InputError("proof", type(given).__name__, wanted)
+
+
+def _is_about(proof: Proof, told: Description) -> bool:
+    """Return True if the proof has these terms and data."""
+    return bool(proof.terms == told.terms) and digest(told.pieces) == proof.digest
 
 
 def _checked(proof: Proof, told: Description) -> Verdict:
