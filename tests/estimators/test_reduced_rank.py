@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import cvxpy as cp
 import numpy as np
 import pandas as pd
@@ -13,6 +15,8 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 from unusual_data import UNUSUAL
 
 from weakprox import InputError, ReducedRankRegressor
+from weakprox.estimators import reduced_rank
+from weakprox.estimators.reduced_rank import LOW_RANK, Setting, _better
 
 GIVEN = {"ridge": 0.1, "random_state": 0}
 
@@ -139,7 +143,8 @@ def test_ridge_remains_where_low_rank_gains_nothing():
     assert (table["mean_test_score"][chosen] >= table["mean_test_score"][simple]).all()
 
 
-def test_the_ridge_is_that_of_left_out_rows():
+def test_the_ridge_is_that_of_left_out_rows(monkeypatch):
+    monkeypatch.setattr(reduced_rank, "OWN", 1e9)  # one for all responses
     X, Y = planted(n=25, p=10, noise=4.0)
     model = ReducedRankRegressor(random_state=0, scale=False, cv=3)
     model.fit(X, Y)
@@ -151,6 +156,55 @@ def test_the_ridge_is_that_of_left_out_rows():
     curvature = np.mean(np.linalg.eigvalsh(centred.T @ centred / 25))
     alphas = 25 * curvature * 10.0 ** np.linspace(-5, 3, 17)
     assert 25 * ridge[0] == pytest.approx(RidgeCV(alphas).fit(X, Y).alpha_)
+
+
+def uneven(n, seed=0):
+    """Responses of which some are exact, some are noisy, and some are noise alone."""
+    rng = np.random.default_rng(seed)
+    X = rng.standard_normal((n, 15))
+    noise = np.array([0.0, 0.0, 3.0, 3.0, 30.0, 30.0])
+    return X, X @ rng.standard_normal((15, 6)) + noise * rng.standard_normal((n, 6))
+
+
+def test_responses_with_different_noise_have_their_own_ridge():
+    X, Y = uneven(600)
+    model = ReducedRankRegressor(random_state=0, scale=False).fit(X[:60], Y[:60])
+    assert isinstance(model.ridge_, tuple)
+    assert max(model.ridge_[:2]) < min(model.ridge_[2:])
+    assert model.result_.certified
+
+    def error(found):  # of the exact responses
+        return np.mean((found - Y[60:])[:, :2] ** 2)
+
+    common = RidgeCV(np.logspace(-3, 4, 22)).fit(X[:60], Y[:60])
+    assert error(model.predict(X[60:])) < 0.01 * error(common.predict(X[60:]))
+    alike = Y[:, [2, 3]]
+    assert isinstance(ReducedRankRegressor(random_state=0).fit(X, alike).ridge_, float)
+
+
+@pytest.mark.parametrize("sparsity", [None, "rows", "entries"])
+def test_solves_the_problem_with_a_ridge_for_each_response(sparsity):
+    X, Y = uneven(60)
+    chosen = Setting(0.0, (0.0, 0.1, 0.1, 0.2, 0.3, 5.0), 0.1 if sparsity else 0.0)
+    model = ReducedRankRegressor(sparsity=sparsity, scale=False, tol=1e-6, random_state=0)
+    model._choose = lambda *data, **given: chosen
+    model.fit(X, Y)
+    B, c = cp.Variable((15, 6)), cp.Variable((1, 6))
+    value = cp.sum_squares(Y - X @ B - np.ones((60, 1)) @ c) / 120
+    value += 0.5 * cp.sum(cp.square(B), axis=0) @ np.array(model.ridge_)
+    value += 0.1 * penalty_of(sparsity, B)
+    best = cp.Problem(cp.Minimize(value)).solve(solver="CLARABEL")
+    assert model.result_.value == pytest.approx(best, rel=1e-5)
+    assert model.certificate_.lower_bound <= best * (1 + 1e-6)
+
+
+def test_a_gain_within_a_standard_error_does_not_replace_ridge_regression():
+    simple, other = Setting(0.0, 0.1), Setting(0.2, 0.1)
+    losses = np.ones(5), 1.0 - np.array([-0.3, 0.0, 0.1, 0.3, 0.4])  # 0.8 standard errors
+    search = SimpleNamespace(losses=dict(zip((simple, other), losses, strict=True)))
+    assert _better(search, simple, other, LOW_RANK) == simple
+    search.losses[other] = losses[1] - 0.1  # 1.6 standard errors
+    assert _better(search, simple, other, LOW_RANK) == other
 
 
 def test_rows_of_zeros():

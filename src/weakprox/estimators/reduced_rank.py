@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY, dataclass, replace
 from functools import cached_property
 from operator import attrgetter
 from typing import Any, Literal, NamedTuple, TypeAlias
@@ -19,7 +19,7 @@ from weakprox.display import counted
 from weakprox.errors import InputError
 from weakprox.estimators._base import Certified, at_most
 from weakprox.linalg.decompositions import eigh
-from weakprox.losses import Regression
+from weakprox.losses import Custom, Regression
 from weakprox.penalties import L1, ElasticNet, GroupL2
 from weakprox.problem import Problem
 from weakprox.result import Result
@@ -27,13 +27,16 @@ from weakprox.selection.search import Search, clearly_positive
 from weakprox.spectral import NuclearBall, NuclearNorm
 
 Matrix: TypeAlias = np.ndarray[Any, np.dtype[np.float64]]
+Ridge: TypeAlias = float | tuple[float, ...]  # the same for all responses, or one for each
 READ: Any = {"accept_sparse": "csr", "dtype": np.float64}
 RIDGES = 10.0 ** np.linspace(-5.0, 3.0, 17)  # tried weights, relative to the mean curvature
 FEWER = (1.0, 0.0)  # shares of the best ridge that are tried with a nuclear norm
 STEP, WEIGHTS, PATIENCE = 0.5, 9, 2  # falling weights of the nuclear norm
 NEAR = (2.0**0.5, 2.0**-0.5)  # factors of the best of them that are tried last
 SHARES = (0.01, 0.03, 0.1, 0.3)  # shares of the weight at which all coefficients are zero
-WORTH = 0.5  # standard errors that a model must gain over a simpler one
+# standard errors that must be gained by a low rank, by a sparse penalty, which was asked for,
+# and by a response with a ridge weight of its own
+LOW_RANK, SPARSE, OWN = 1.0, 0.5, 2.0
 ROUGH = 1e-3  # relative accuracy of trials
 FLAT = 1e-12  # spread of a column, relative to its size, below which it is rounding error
 TINY = 1e-8  # least share of a residual that belongs to its row
@@ -44,8 +47,44 @@ class Setting(NamedTuple):
     """A candidate: weights of the nuclear norm, of squares and of the sparse penalty."""
 
     lam: float
-    ridge: float
+    ridge: Ridge
     sparsity_weight: float = 0.0
+
+    @property
+    def common(self) -> float:
+        """The weight of squares that a penalty states; the rest is part of the loss."""
+        return 0.0 if isinstance(self.ridge, tuple) else self.ridge
+
+    @property
+    def simplicity(self) -> tuple[float, ...]:
+        """A key that is smaller for simpler candidates: larger weights."""
+        return -self.lam, -self.sparsity_weight, -float(np.mean(self.ridge))
+
+
+class OwnRidges(Custom):
+    r"""Least squares, and squares of the coefficients with a weight for each response.
+
+    .. math:: G(B) = \tfrac1{2n} \|Y - X B\|_F^2 + \tfrac12 \sum_k \rho_k \|b_k\|^2
+    """
+
+    _trusted = True
+
+    def __init__(self, loss: Regression, ridges: tuple[float, ...]) -> None:
+        self._loss, self._ridges = loss, np.array(ridges)
+        largest = loss.smoothness + max(ridges)
+        constants: Any = {"smoothness": largest, "term_smoothness": largest, "infimum": 0.0}
+        constants["strong_convexity"] = loss.strong_convexity + min(ridges)
+        super().__init__(loss.shape, value=self._half_squares, grad=self._slope, **constants)
+
+    def __repr__(self) -> str:
+        return f"OwnRidges({self._loss!r})"
+
+    def _half_squares(self, B: Matrix) -> float:
+        squares = float(np.sum(B * B, axis=0) @ self._ridges)
+        return self._loss.value(B, slice(None)) + 0.5 * squares
+
+    def _slope(self, B: Matrix) -> Matrix:
+        return np.asarray(self._loss.grad(B, slice(None)) + B * self._ridges)
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,6 +100,11 @@ class Design:
         values, vectors = eigh(gram)
         return np.maximum(values, 0.0), vectors
 
+    def stated(self, setting: Setting) -> Regression | OwnRidges:
+        """The loss of a candidate."""
+        ridge = setting.ridge
+        return OwnRidges(self.loss, ridge) if isinstance(ridge, tuple) else self.loss
+
     @property
     def slope(self) -> Matrix:
         """Negative gradient at zero."""
@@ -71,26 +115,41 @@ class Design:
         """Mean eigenvalue of the Gram matrix."""
         return float(np.mean(self._spectrum[0])) or 1.0
 
-    def ridge(self, weight: float) -> Matrix:
+    def ridge(self, weight: Ridge) -> Matrix:
         """The solution with squares only; the one of least norm if the weight is zero."""
         values, vectors = self._spectrum
         least = values[-1] * len(values) * np.finfo(float).eps
-        total = values + weight
+        total = values[:, None] + np.atleast_1d(weight)
         inverse = np.divide(1.0, total, out=np.zeros_like(total), where=total > least)
-        return np.asarray(vectors @ (inverse[:, None] * (vectors.T @ self.slope)))
+        return np.asarray(vectors @ (inverse * (vectors.T @ self.slope)))
 
-    def best_ridge(self) -> float:
-        """The weight of squares with the least leave-one-out error without other penalties."""
+    @cached_property
+    def best_ridges(self) -> tuple[float, Ridge]:
+        """The weight of squares with the least leave-one-out error without other penalties.
+
+        Also returns weights in which responses have another one where it is clearly better, or
+        the same weight if none has.
+        """
         loss, (values, vectors) = self.loss, self._spectrum
         along = loss.centred(vectors) ** 2 / loss.n_terms
-        errors, weights = [], self.curvature * RIDGES
-        for weight in weights:
-            leverage = along @ (1.0 / (values + weight))
-            leverage += 1.0 / loss.n_terms if loss.intercept else 0.0
-            away = loss.residuals(self.ridge(weight))
-            away /= np.maximum(1.0 - leverage, TINY)[:, None]
-            errors.append(float(np.mean(away**2)))
-        return float(weights[int(np.argmin(errors))])
+        weights = self.curvature * RIDGES
+        leverages = along @ (1.0 / (values[:, None] + weights))
+        leverages += 1.0 / loss.n_terms if loss.intercept else 0.0
+
+        def squares(each: Any) -> Matrix:
+            """Squared errors of rows left out, with the weights of these indices."""
+            away = loss.residuals(self.ridge(weights[each]))
+            rest = np.maximum(1.0 - leverages[:, each], TINY)
+            return np.asarray((away / rest.reshape(len(away), -1)) ** 2)
+
+        errors = np.array([squares(k).mean(axis=0) for k in range(len(weights))])
+        common, own = int(np.argmin(errors.mean(axis=1))), np.argmin(errors, axis=0)
+        best = np.full(len(own), common)
+        if (own != common).any():
+            better = clearly_positive(squares(best) - squares(own), OWN)
+            best = np.where(better, own, common)
+        weight, same = float(weights[common]), bool((best == common).all())
+        return weight, weight if same else tuple(weights[best].tolist())
 
 
 @dataclass(eq=False, repr=False)
@@ -104,7 +163,9 @@ class ReducedRankRegressor(MultiOutputMixin, RegressorMixin, Certified):
         + \alpha\, R(B)
 
     for features and responses that are divided by their standard deviations, if `scale` is
-    set. R is zero, the sum of the norms of rows, or the sum of absolute values.
+    set. R is zero, the sum of the norms of rows, or the sum of absolute values. Responses whose
+    noise differs may have different weights :math:`\rho_k` of the squares of their
+    coefficients, see `ridge`.
 
     Parameters
     ----------
@@ -114,7 +175,8 @@ class ReducedRankRegressor(MultiOutputMixin, RegressorMixin, Certified):
         chosen unless a low rank predicts better.
     ridge : float or "auto"
         :math:`\rho`. "auto" uses the best one for ridge regression, by leave-one-out
-        cross-validation, and also tries 0 with a nuclear norm.
+        cross-validation, and also tries 0 with a nuclear norm. Without one, a response for
+        which another weight is better by more than two standard errors gets that one.
     sparsity : {None, "rows", "entries"}
         The penalty R: none, one that removes features, or one that removes single
         coefficients.
@@ -130,9 +192,9 @@ class ReducedRankRegressor(MultiOutputMixin, RegressorMixin, Certified):
         Folds for "auto", as in scikit-learn.
     one_standard_error : bool or "auto"
         Whether to take the simplest candidate (largest lam, then sparsest) whose error exceeds
-        the least by at most one standard error of their difference. "auto" is less strict:
-        it replaces ridge regression if the gain exceeds half a standard error, and takes
-        the best of the other candidates.
+        the least by at most one standard error of their difference. "auto" replaces ridge
+        regression if the gain exceeds one standard error, and takes the best of the other
+        candidates.
     {tol, max_seconds, random_state, verbose}
 
     Attributes
@@ -146,18 +208,22 @@ class ReducedRankRegressor(MultiOutputMixin, RegressorMixin, Certified):
         c.
     rank_ : int
         Rank of the coefficients.
-    lam_, ridge_, sparsity_weight_ : float
+    lam_, sparsity_weight_ : float
         The weights used.
+    ridge_ : float or tuple of floats
+        The weight of the squares, or one for each response.
     {cv_results_}
-        Scores are minus mean squared errors, in variances of the responses.
+        Scores are minus mean squared errors, in variances of the responses. "param_ridge" is
+        the mean weight.
     {result_, certificate_}
 
     Notes
     -----
     With lam = 0 the problem that is certified has a bound on the nuclear norm that does not
-    change its optimum. A sparse X stays sparse. Fits of one fold share one Gram matrix. With
-    more than 2000 features and fewer rows, no Gram matrix is formed, and ridge regression is
-    not tried.
+    change its optimum. If `ridge_` has several weights, a proof file does not contain the data,
+    and its checker trusts the values of the loss. A sparse X stays sparse. Fits of one fold
+    share one Gram matrix. With more than 2000 features and fewer rows, no Gram matrix is
+    formed, and ridge regression is not tried.
 
     Examples
     --------
@@ -298,12 +364,12 @@ class ReducedRankRegressor(MultiOutputMixin, RegressorMixin, Certified):
             top = self._largest(design)
             line = [best, *(best._replace(sparsity_weight=share * top) for share in SHARES)]
             found = search.best_of(line, start="best")
-            best = _better(search, best, found)
+            best = _better(search, best, found, SPARSE)
         scores = search.scores()
-        self.cv_results_ = scores.table()
+        told = [c._replace(ridge=float(np.mean(c.ridge))) for c in scores.candidates]
+        self.cv_results_ = replace(scores, candidates=told).table()
         if rule is not None:
-            key = attrgetter("lam", "sparsity_weight", "ridge")
-            best = scores.best((lambda c: tuple(-x for x in key(c))) if rule else None)
+            best = scores.best(attrgetter("simplicity") if rule else None)
         return best
 
     def _folds(self, X: Any, Y: Matrix) -> list[Any]:
@@ -319,11 +385,12 @@ class ReducedRankRegressor(MultiOutputMixin, RegressorMixin, Certified):
         weight: float,
     ) -> Setting:
         """Ridge regression, or B = 0 if that is too large; other weights as given or zero."""
-        if ridge is None:
-            ridge = 0.0 if design.loss.gram is None else design.best_ridge()
+        squares: Ridge = 0.0 if ridge is None else ridge
+        if ridge is None and design.loss.gram is not None:
+            squares = design.best_ridges[0 if lam else 1]
         if lam is None and design.loss.gram is None:
             lam = float(np.linalg.norm(design.slope, 2)) or 1.0
-        return search.best_of([Setting(lam or 0.0, ridge, weight)])
+        return search.best_of([Setting(lam or 0.0, squares, weight)])
 
     def _path(
         self, search: Search[Setting], design: Design, simple: Setting, ridge: float | None
@@ -332,9 +399,11 @@ class ReducedRankRegressor(MultiOutputMixin, RegressorMixin, Certified):
         top = float(np.linalg.norm(design.slope, 2))
         if not top > 0.0:
             return simple
-        best = simple
-        for share in FEWER if ridge is None and simple.ridge else (1.0,):
-            there = simple._replace(ridge=share * simple.ridge)
+        best, squares = simple, ridge
+        if squares is None:
+            squares = 0.0 if design.loss.gram is None else design.best_ridges[0]
+        for share in FEWER if ridge is None and squares else (1.0,):
+            there = simple._replace(ridge=share * squares)
             line = [there._replace(lam=top * STEP**k) for k in range(1, WEIGHTS + 1)]
             found = search.best_of(line, start="before", patience=PATIENCE)
             if found in search.losses:
@@ -342,7 +411,7 @@ class ReducedRankRegressor(MultiOutputMixin, RegressorMixin, Certified):
         if best is not simple:
             line = [best, *(best._replace(lam=factor * best.lam) for factor in NEAR)]
             best = search.best_of(line, start="best")
-        return _better(search, simple, best)
+        return _better(search, simple, best, LOW_RANK)
 
     def _largest(self, design: Design) -> float:
         """The least weight of the sparse penalty at which all coefficients are zero."""
@@ -355,9 +424,9 @@ class ReducedRankRegressor(MultiOutputMixin, RegressorMixin, Certified):
         """Squares and the sparse penalty; None if both weights are zero."""
         if self.sparsity == "rows" and setting.sparsity_weight > 0.0:
             group = GroupL2(setting.sparsity_weight, "rows")
-            return group + ElasticNet(0.0, 0.5 * setting.ridge) if setting.ridge else group
-        if setting.ridge > 0.0:
-            return ElasticNet(setting.sparsity_weight, 0.5 * setting.ridge)
+            return group + ElasticNet(0.0, 0.5 * setting.common) if setting.common else group
+        if setting.common > 0.0:
+            return ElasticNet(setting.sparsity_weight, 0.5 * setting.common)
         return L1(setting.sparsity_weight) if setting.sparsity_weight > 0.0 else None
 
     def _solution(
@@ -379,21 +448,22 @@ class ReducedRankRegressor(MultiOutputMixin, RegressorMixin, Certified):
             if start is not None:  # inside the ball, so that a larger one does not bind either
                 radius = max(radius, ROOM * float(np.linalg.norm(start, "nuc")))
             spectral = NuclearBall(radius)
-        return Problem(design.loss, self._penalty(setting), spectral), start
+        return Problem(design.stated(setting), self._penalty(setting), spectral), start
 
     def _radius(self, design: Design, setting: Setting) -> tuple[float, Any]:
         """A bound on the nuclear norm that some solution does not reach, and a first point."""
-        loss = design.loss
-        first = None if loss.gram is None else design.ridge(setting.ridge)
+        loss = design.stated(setting)
+        first = None if design.loss.gram is None else design.ridge(setting.ridge)
         if first is not None and setting.sparsity_weight == 0.0:  # it is a solution
             return ROOM * float(np.linalg.norm(first, "nuc")) or 1.0, first
-        most, bounds = loss.origin[0], []  # f at zero, which f at a solution does not exceed,
+        # f at zero, which f at a solution does not exceed,
+        most, bounds = design.loss.origin[0], []
         if first is not None:  # or at the first point
             value = loss.value(first, slice(None)) + self._penalty(setting).value(first)
             most = min(most, value)
         if setting.sparsity_weight > 0.0:  # the penalty is at least the nuclear norm
             bounds.append(most / setting.sparsity_weight)
-        convexity = loss.strong_convexity + setting.ridge
+        convexity = loss.strong_convexity + setting.common
         if convexity > 0.0:
             bounds.append(math.sqrt(min(loss.shape) * 2.0 * most / convexity))
         if not bounds:
@@ -402,7 +472,7 @@ class ReducedRankRegressor(MultiOutputMixin, RegressorMixin, Certified):
         return ROOM * min(bounds) or 1.0, first
 
 
-def _better(search: Search[Setting], simple: Setting, other: Setting) -> Setting:
-    """The other candidate, if it gains enough, in standard errors of the difference."""
+def _better(search: Search[Setting], simple: Setting, other: Setting, errors: float) -> Setting:
+    """The other candidate, if it gains so many standard errors of the difference."""
     gains = np.subtract(search.losses[simple], search.losses[other])
-    return other if clearly_positive(gains, WORTH) else simple
+    return other if clearly_positive(gains, errors) else simple
