@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass, replace
 from functools import cached_property
 from operator import attrgetter
@@ -275,6 +276,8 @@ class ReducedRankRegressor(MultiOutputMixin, RegressorMixin, Certified):
         over_x, over_y = self._scales(X), self._scales(Y)
         X = csr_array(X) if issparse(X) else X  # of which `*` is the product of entries
         X, Y = csr_array(X * (1.0 / over_x)) if issparse(X) else X / over_x, Y / over_y
+        wide = self.sparsity is None and X.shape[0] < X.shape[1]
+        X, lifted = _rotated(X) if wide else (X, np.asarray)
         design = Design(Regression(X, Y, intercept=self.fit_intercept))
         self.cv_results_ = {}
         chosen = self._choose(X, Y, design, **given)
@@ -288,7 +291,7 @@ class ReducedRankRegressor(MultiOutputMixin, RegressorMixin, Certified):
         self.sparse_coef_ = None if exact is None else csr_array(exact.T * per_response)
         loss = design.loss
         level = (loss.response_means - loss.feature_means @ B) * over_y
-        coef = (B * over_y / over_x[:, None]).T
+        coef = (lifted(B) * over_y / over_x[:, None]).T
         self.coef_ = coef if y.ndim == 2 else coef[0]
         self.intercept_ = level if y.ndim == 2 else float(level[0])
         return self
@@ -470,6 +473,23 @@ class ReducedRankRegressor(MultiOutputMixin, RegressorMixin, Certified):
             given = f"{self.ridge!r}, with lam = 0 and {counted(loss.shape[0], 'feature')}"
             raise InputError("ridge", given, "a number > 0 with this many features")
         return ROOM * min(bounds) or 1.0, first
+
+
+def _rotated(X: Any) -> tuple[Matrix, Callable[[Matrix], Matrix]]:
+    """X in an orthonormal basis of its rows, and the map from its coefficients to those of X.
+
+    With fewer rows than features, the coefficients of least norms are combinations of the
+    rows, and their norms do not depend on the basis.
+    """
+    if not issparse(X):
+        Q, R = np.linalg.qr(X.T)
+        return np.ascontiguousarray(R.T), lambda B: np.asarray(Q @ B)
+    squares, P = eigh((X @ X.T).toarray())
+    kept = squares > len(squares) * np.finfo(float).eps * squares[-1]
+    if not kept.any():
+        return X.toarray(), np.asarray
+    P, sizes = P[:, kept], np.sqrt(squares[kept])
+    return P * sizes, lambda B: np.asarray(X.T @ (P @ (B / sizes[:, None])))
 
 
 def _better(search: Search[Setting], simple: Setting, other: Setting, errors: float) -> Setting:
