@@ -5,6 +5,7 @@
     python benchmarks/map.py --d 300 --panel ranks --budget 120
     python benchmarks/map.py --cell rank=50,d=8000 spectral=norm --device cuda
     python benchmarks/map.py --draw                      # the picture from the JSON alone
+    python benchmarks/map.py --bars                      # which bars the stored cells meet
     python benchmarks/map.py --quick                     # small cells: counts only, for CI
 
 A panel varies two of form, radius, rank, shape, dtype and tolerance; the others keep the values
@@ -474,7 +475,11 @@ def judged(rows: list[dict[str, Any]]) -> None:
     certified = sum(row["status"] == "CERTIFIED" for row in rows)
     print(f"certified: {certified} of {len(rows)}")
     slow = [row for row in rows if low(row) and row["seconds"] > CLIFF * least]
-    print(f"low rank: {len(fast)} cells, {len(slow)} above {CLIFF:g} times the fastest")
+    worst = max(fast, default=0.0) / least
+    print(
+        f"low rank: {len(fast)} cells, {len(slow)} above {CLIFF:g} times the fastest, "
+        f"at most {worst:.1f} times"
+    )
     for kind in ("solvers", "peers"):
         both = [(row["seconds"], best_of(row, kind)) for row in rows]
         both = [(ours, other) for ours, other in both if other is not None]
@@ -580,6 +585,7 @@ def main() -> None:
     parser.add_argument("--patience", type=float, help="stop rivals at this share of our time")
     parser.add_argument("--out", type=Path, default=OUT)
     parser.add_argument("--draw", action="store_true", help="only draw what is stored")
+    parser.add_argument("--bars", action="store_true", help="only judge what is stored")
     parser.add_argument("--quick", action="store_true", help="small cells, counts only")
     args = parser.parse_args()
     if args.quick:
@@ -588,6 +594,11 @@ def main() -> None:
         raise SystemExit(bool(cliffs(rows)))
     stored = args.out.with_suffix(".json")
     rows = json.loads(stored.read_text())["cells"] if stored.exists() else []
+    if args.bars:
+        for size in dict.fromkeys((row["device"], row["d"]) for row in rows):
+            print("{}, d = {}".format(*size))
+            judged([row for row in rows if (row["device"], row["d"]) == size])
+        return
     if not args.draw:
         new = swept(args)
         judged(new)

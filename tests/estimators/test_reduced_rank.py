@@ -14,9 +14,11 @@ from sklearn.model_selection import cross_val_score
 from sklearn.utils.estimator_checks import parametrize_with_checks
 from unusual_data import UNUSUAL
 
+import weakprox as wp
 from weakprox import InputError, ReducedRankRegressor
 from weakprox.estimators import reduced_rank
 from weakprox.estimators.reduced_rank import LOW_RANK, Setting, _better
+from weakprox.penalties import ElasticNet
 
 GIVEN = {"ridge": 0.1, "random_state": 0}
 
@@ -233,15 +235,43 @@ def test_sparse_features(intercept):
     assert sparse.predict(csr_array(X)) == pytest.approx(sparse.predict(X))
 
 
+@pytest.mark.parametrize("intercept", [True, False])
+@pytest.mark.parametrize("make", [np.asarray, csr_array], ids=["array", "sparse"])
+def test_more_features_than_rows(make, intercept):
+    """The problem is solved in a basis of the rows, which gives the same coefficients."""
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((12, 30)) * (rng.random((12, 30)) < 0.5)
+    X[5] = X[4]  # the rank is lower than the number of rows
+    Y = X[:, :3] @ rng.standard_normal((3, 4)) + 0.1 * rng.standard_normal((12, 4))
+    options = {"lam": 0.05, "ridge": 0.1, "scale": False, "fit_intercept": intercept}
+    model = ReducedRankRegressor(**options, tol=1e-8).fit(make(X), Y)
+    terms = ElasticNet(0.0, 0.05), wp.spectral.NuclearNorm(0.05)
+    problem = wp.Problem(wp.losses.Regression(X, Y, intercept=intercept), *terms)
+    whole = wp.minimize(problem, tol=1e-8, progress=False)
+    np.testing.assert_allclose(model.coef_.T, whole.X, atol=1e-4)
+    assert model.result_.value == pytest.approx(whole.value, rel=1e-7)
+    assert min(model.result_.low_rank.shape) <= 12
+    loss = problem.loss
+    level = loss.response_means - loss.feature_means @ model.coef_.T
+    np.testing.assert_allclose(model.intercept_, level, atol=1e-10)
+
+
+@pytest.mark.parametrize("make", [np.asarray, csr_array], ids=["array", "sparse"])
+def test_features_that_are_all_zero(make):
+    model = ReducedRankRegressor(lam=0.1, ridge=0.1).fit(make(np.zeros((3, 5))), np.eye(3))
+    assert not model.coef_.any()
+
+
 def test_more_features_than_a_gram_matrix_is_worth(monkeypatch):
     monkeypatch.setattr("weakprox.losses.regression.GRAM", 5)
     X, Y = planted(n=20, p=40)
-    model = ReducedRankRegressor(random_state=0).fit(X, Y)
+    options = {"sparsity": "rows", "sparsity_weight": 0.01, "random_state": 0}
+    model = ReducedRankRegressor(**options).fit(X, Y)
     assert model.result_.certified
     with pytest.raises(InputError, match="ridge"):
-        ReducedRankRegressor(0.0).fit(X, Y)
+        ReducedRankRegressor(0.0, sparsity="rows", sparsity_weight=0.0).fit(X, Y)
     monkeypatch.setattr("weakprox.losses.regression.GRAM", 100)
-    again = ReducedRankRegressor(model.lam_, ridge=0.0, random_state=0).fit(X, Y)
+    again = ReducedRankRegressor(model.lam_, ridge=0.0, **options).fit(X, Y)
     assert model.result_.value == pytest.approx(again.result_.value, rel=2e-4)
 
 

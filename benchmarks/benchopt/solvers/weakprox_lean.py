@@ -7,7 +7,7 @@ import weakprox as wp
 
 
 class Solver(Called):
-    """`LeanSplitting`; where proximal points are not low-rank, another method goes on."""
+    """`LeanSplitting`; another method takes over if proximal points are not low-rank."""
 
     name = "weakprox LeanSplitting"
     requirements = ("pip::weakprox",)

@@ -222,9 +222,11 @@ class ReducedRankRegressor(MultiOutputMixin, RegressorMixin, Certified):
     -----
     With lam = 0 the problem that is certified has a bound on the nuclear norm that does not
     change its optimum. If `ridge_` has several weights, a proof file does not contain the data,
-    and its checker trusts the values of the loss. A sparse X stays sparse. Fits of one fold
-    share one Gram matrix. With more than 2000 features and fewer rows, no Gram matrix is
-    formed, and ridge regression is not tried.
+    and its checker trusts the values of the loss. With more features than rows and without
+    `sparsity`, the problem is solved, and certified, in an orthonormal basis of the rows of X,
+    which does not change the optimum; `result_` refers to that basis. Otherwise a sparse X
+    stays sparse. Fits of one fold share one Gram matrix. With `sparsity`, more than 2000
+    features and fewer rows, no Gram matrix is formed, and ridge regression is not tried.
 
     Examples
     --------

@@ -199,7 +199,7 @@ class Regression:
     def prox(self) -> quadratic.QuadraticProx:
         """The proximal map, from the Gram matrix of the features or of the rows."""
         slope = self.origin[1]
-        if self.shape[0] <= self.n_terms or self.n_terms > quadratic.LARGEST:
+        if self.shape[0] <= self.n_terms:
             return quadratic.of_hessian(self._wide_gram, slope)
         X = self._X.toarray() if issparse(self._X) else to_numpy(self._X)
         return quadratic.of_terms(X - to_numpy(self.feature_means), slope)

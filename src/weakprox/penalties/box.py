@@ -49,8 +49,9 @@ class Box(Combinable):
         or float64 stays in its file, and other kinds are copied to the memory of this process.
     slope : float, optional
         The slope s outside of the bounds, at least 0. By default the bounds are a constraint,
-        inf, and a `Problem` finds the slope. For that it needs a nuclear norm, or a ball and
-        bounds with :math:`l \le 0 \le u`.
+        inf, and a `Problem` finds the slope. For that it needs `NuclearNorm`, or `NuclearBall`
+        and bounds with :math:`l \le 0 \le u`; a loss of bounded curvature (not Poisson), as a
+        finite sum that fits in memory; and no penalty but separable ones that are least at 0.
     """
 
     low: Any = field(compare=False)
