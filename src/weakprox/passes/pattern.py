@@ -10,8 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from functools import cache, cached_property
-from types import ModuleType
+from functools import cached_property
 from typing import Any, cast
 
 import numpy as np
@@ -286,18 +285,10 @@ def _chunks(pointers: Index) -> Index:
     return np.unique(edges)
 
 
-@cache
-def _compiled() -> ModuleType | None:
-    try:
-        from weakprox.passes import entries_compiled
-    except (ImportError, RuntimeError):  # the latter if no folder for its cache is writable
-        return None
-    return entries_compiled
-
-
 def _kernels(reference: Array) -> Any:
     if is_numpy(reference):
-        return (_compiled() if compiling.current(compiling.ENTRIES) else None) or Plain
+        kind = compiling.ENTRIES
+        return (compiling.module(kind) if compiling.current(kind) else None) or Plain
     from weakprox.passes import entries_torch
 
     return entries_torch
