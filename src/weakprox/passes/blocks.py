@@ -214,10 +214,6 @@ def _max(P: Pattern, x: Any) -> float:
     return float(np.max(x))
 
 
-def _margins(P: Pattern, x: Any, rows: bool, columns: bool, whole: bool) -> Any:
-    return P.margins(x, rows=rows, columns=columns, whole=whole)
-
-
 @dataclass(frozen=True, eq=False)
 class BlockPattern:
     """Positions in a matrix, in blocks of rows; the passes are those of `Pattern`."""
@@ -279,7 +275,7 @@ class BlockPattern:
     ) -> tuple[float, Any, Any]:
         """As `Pattern.margins`, in one pass."""
         asked = (Whole(rows), Whole(columns), Whole(whole))
-        found = list(self.blocks.each(_margins, [values], *asked))
+        found = list(self.blocks.each(Pattern.margins, [values], *asked))
         wholes, by_row, by_column = zip(*found, strict=True)
         return (
             math.fsum(wholes),

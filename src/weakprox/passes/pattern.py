@@ -173,7 +173,7 @@ class Pattern:
         return found
 
     def margins(
-        self, values: Array, *, rows: bool = True, columns: bool = True, whole: bool = True
+        self, values: Array, rows: bool = True, columns: bool = True, whole: bool = True
     ) -> tuple[float, Any, Any]:
         """Sums of all values, of those in each row and of those in each column.
 
