@@ -89,12 +89,7 @@ def is_matrix(value: object) -> bool:
         return False
     shape = getattr(value, "shape", None)
     data = any(hasattr(value, name) for name in ("dtype", "to_numpy", "__array__"))
-    return data and isinstance(shape, tuple) and len(shape) == 2 and not is_term(value)
-
-
-def is_term(value: object) -> bool:
-    """Return True for a loss, a penalty or a spectral term, or the class of one."""
-    return role_of(value) is not None
+    return data and isinstance(shape, tuple) and len(shape) == 2 and role_of(value) is None
 
 
 def role_of(term: object) -> str | None:
@@ -129,7 +124,8 @@ def check_terms(loss: Any, penalty: Any, spectral: Any) -> None:
             wanted = f"their sum: {' + '.join(map(repr, term))}"
             raise InputError(name, f"a {type(term).__name__} of penalties", wanted)
         if roles[name] not in (None, name):
-            raise InputError(name, _as_role(term, roles[name]), _right_order(given, roles))
+            told = _as_role(type(term).__name__, roles[name])
+            raise InputError(name, told, _right_order(given, roles))
         if missing := [member for member in MEMBERS[name] if member not in _members(term)]:
             raise InputError(name, shown_kind(term), _wanted(name, term, missing))
 
@@ -138,11 +134,10 @@ def needs_problem(given: object) -> InputError:
     """Return the error for a `minimize` or `plan` of something that is not a Problem."""
     role = role_of(given)
     if role is not None:
-        article = "a spectral term" if role == "spectral" else f"a {role}"
         wanted = (
             "a weakprox.Problem, which joins all terms: wp.Problem(loss, penalty, spectral)"
         )
-        return InputError("problem", f"{shown_kind(given)}, {article}", wanted)
+        return InputError("problem", _as_role(shown_kind(given), role), wanted)
     if hasattr(given, "certificate"):
         wanted = "the problem; minimize(problem, resume=result) continues its run, and "
         wanted += "minimize(problem, start=result) starts another one from it"
@@ -210,9 +205,8 @@ def _names(kind: type) -> frozenset[str]:
     return frozenset(dir(kind))
 
 
-def _as_role(term: Any, role: str | None) -> str:
-    article = "a spectral term" if role == "spectral" else f"a {role}"
-    return f"{type(term).__name__}, {article}"
+def _as_role(kind: str, role: str | None) -> str:
+    return f"{kind}, a spectral term" if role == "spectral" else f"{kind}, a {role}"
 
 
 def _right_order(given: dict[str, Any], roles: dict[str, str | None]) -> str:
@@ -227,10 +221,7 @@ def _right_order(given: dict[str, Any], roles: dict[str, str | None]) -> str:
 def _wanted(name: str, term: Any, missing: list[str]) -> str:
     if name == "loss" and is_matrix(term):
         return "a loss of it: Problem(losses.Denoising(M), penalty, spectral)"
-    number = f"{term!r}" if isinstance(term, (int, float)) else "1.0"
-    needed = "" if isinstance(term, (int, float)) or term is None else _needed(missing)
-    return EXAMPLES[name].format(number) + needed
-
-
-def _needed(missing: list[str]) -> str:
-    return f", or an object with {', '.join(missing)} (see docs/extend.md)"
+    if isinstance(term, (int, float)) or term is None:
+        return EXAMPLES[name].format("1.0" if term is None else repr(term))
+    needed = f", or an object with {', '.join(missing)} (see docs/extend.md)"
+    return EXAMPLES[name].format("1.0") + needed

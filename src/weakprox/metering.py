@@ -134,10 +134,8 @@ class MeteredLoss:
 
     def whole_centre(self) -> Array:
         """Return the centre over all terms, as part of a gradient that is counted later."""
-        self._meter.check()
-        self._meter.counts.full_gradients += 1
         assert self._centre is not None
-        return self._centre(self._loss.everything())
+        return self._centre(self.everything().batch)
 
     def counted(self, gradients: int) -> None:
         """Count full gradients computed within a fused pass."""

@@ -765,14 +765,16 @@ def _numbers(result: Result) -> dict[str, Any]:
     }
 
 
+def named_parameters(given: Any) -> dict[str, Any]:
+    """Return a solver's parameters by name; those of a result from a file are plain."""
+    if is_dataclass(given):
+        return {field.name: getattr(given, field.name) for field in fields(given)}
+    return dict(vars(given)) if isinstance(given, SimpleNamespace) else {}
+
+
 def _settings(parameters: Any) -> dict[str, Any]:
     """Return the numbers and words among a solver's parameters, by name."""
-    names: list[str] = []
-    if is_dataclass(parameters):
-        names = [one.name for one in fields(parameters)]
-    elif isinstance(parameters, SimpleNamespace):  # of a result from a file
-        names = list(vars(parameters))
-    found = {name: getattr(parameters, name) for name in names}
+    found = named_parameters(parameters)
     return {name: x for name, x in found.items() if isinstance(x, (bool, int, float, str))}
 
 

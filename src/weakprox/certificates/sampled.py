@@ -115,7 +115,10 @@ class Noise:
             return (math.sqrt(square) + self.rare(size, confidence)) ** 2
         nu = self.concentration
         unit = self.variance * (1.0 + 2.0 / (nu * self.freedom)) / (nu * size)
-        found = _centre(square / unit, nu, 1.0 - confidence)
+        from scipy.special import chndtrinc  # slow to import
+
+        # the noncentrality for which `square` is this quantile
+        found = float(chndtrinc(square / unit, nu, 1.0 - confidence))
         if not math.isfinite(found):
             return math.inf
         return self._with_rare(unit * found, unit * found, size, confidence)
@@ -380,10 +383,3 @@ def _quantile(one: float, two: float, level: float) -> float:
     from scipy.special import fdtri  # slow to import
 
     return float(fdtri(one, two, level))
-
-
-def _centre(value: float, freedom: float, level: float) -> float:
-    """Noncentrality of the chi-square distribution whose quantile of this level is `value`."""
-    from scipy.special import chndtrinc  # slow to import
-
-    return float(chndtrinc(value, freedom, level))

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import threading
 from contextlib import suppress
+from functools import reduce
+from operator import add
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -136,10 +138,7 @@ def pushed(held: Any, U: Block, quick: bool) -> Block:
 
 def added(parts: list[Any]) -> Any:
     """Sum of the parts, in their order."""
-    total = parts[0]
-    for part in parts[1:]:
-        total = total + part
-    return total
+    return reduce(add, parts)
 
 
 def greatest(parts: list[Any]) -> Any:

@@ -11,7 +11,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from functools import cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -173,7 +172,7 @@ class Cells:
             return None
         if not M.flags.c_contiguous or not compiling.current(compiling.CELLS):
             return None
-        return _compiled()
+        return compiling.module(compiling.CELLS)
 
     def value(self, X: LowRank | Array) -> float:
         """G(X)."""
@@ -219,15 +218,6 @@ class Cells:
             moved = unit * namespace(x).abs(x)
             most += inner(moved, namespace(q).abs(q)) + self.smoothness * inner(moved, moved)
         return most * (1 + 1e-3)
-
-
-@cache
-def _compiled() -> Any:
-    try:
-        from weakprox.passes import cells_compiled
-    except (ImportError, RuntimeError):  # the latter if no folder for its cache is writable
-        return None
-    return cells_compiled
 
 
 def _point(X: LowRank | Array) -> Callable[[slice], Array]:

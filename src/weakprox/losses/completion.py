@@ -33,8 +33,8 @@ from weakprox.losses.entry_losses import (
 )
 from weakprox.losses.long_files import IN_MEMORY, LongObservations, recoded
 from weakprox.losses.observed import Effects, Intercepts, Observed
-from weakprox.passes.blocks import BlockPattern, Vector
-from weakprox.passes.pattern import DENSE, Pattern, Positions, masked, pattern
+from weakprox.passes.blocks import BlockPattern, Positions, Vector
+from weakprox.passes.pattern import DENSE, Pattern, masked, pattern
 from weakprox.protocols import LossCapabilities, LossProx, StatedLoss
 from weakprox.resources.memory import as_bytes, limited, room, shown_bytes
 

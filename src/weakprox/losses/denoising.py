@@ -140,27 +140,22 @@ class Denoising:
         if is_dask(M):  # it stays on dask's workers, where X will be stored as well
             from weakprox.distributed.blocked import Blocked
 
-            self._terms = self.target = Blocked("M", M)
-            most = float(np.finfo(self.target.dtype).max)
-            self._size = inputs.check_size("M", self.target.largest, self.target.shape, most)
-            self.reference = stand_in(self.target)
-            self.n_terms, self.elsewhere = 1, True
+            blocked = Blocked("M", M)
+            self._place(blocked, stand_in(blocked), blocked.largest)
         elif streamed is not None:
-            largest, most = streamed.examined(), float(np.finfo(streamed.host.dtype).max)
+            largest = streamed.examined()
             if not math.isfinite(largest):
                 raise InputError("M", "NaN or infinite entries", f"finite numbers{HINT}")
-            self._size = inputs.check_size("M", largest, streamed.shape, most)
-            self._terms, self.target = streamed.host, streamed
-            self.reference = streamed.reference()
-            self.n_terms, self.elsewhere, self._streamed = 1, True, True
+            self._place(streamed, streamed.reference(), largest)
+            self._terms, self._streamed = streamed.host, True
         elif is_dask(samples):
             self._terms = Copies("samples", samples)
             self.reference = stand_in(self._terms)
             self.n_terms = self._terms.count
-        elif (operator := inputs.as_operator("M", M, nan_hint=HINT)) is not None:
-            self.target, self._size = operator
-            self._terms, self.reference = self.target, stand_in(self.target)
-            self.n_terms, self.elsewhere = 1, True
+        elif (operator := as_tiled(M)) is not None:
+            if not operator.check_finite():
+                raise InputError("M", "NaN or infinite entries", f"finite numbers{HINT}")
+            self._place(operator, stand_in(operator), operator.largest())
         elif is_stream(samples):
             self._pass_over(as_stream(samples))
         elif M is not None:
@@ -214,6 +209,13 @@ class Denoising:
         return StatedLoss(
             "Denoising", {"samples": self.n_terms}, lambda: {"samples": self._terms}
         )
+
+    def _place(self, target: Any, reference: Array, largest: float) -> None:
+        """Keep a matrix that is not an array here; `reference` is like X, without memory."""
+        most = float(arrays.namespace(reference).finfo(reference.dtype).max)
+        self._size = inputs.check_size("M", largest, target.shape, most)
+        self._terms = self.target = target
+        self.reference, self.n_terms, self.elsewhere = reference, 1, True
 
     def _pass_over(self, stream: Stream) -> None:
         """Read samples that are available only once; keep their mean and scatter."""

@@ -52,7 +52,8 @@ class Entrywise:
             raise InputError("M", "infinite entries", "finite numbers, or NaN where missing")
         if math.isnan(size):
             raise InputError("M", "no observed entry", "at least one entry not NaN")
-        self.size = inputs.check_size("M", size, self.shape, _most(M))
+        most = float(namespace(M).finfo(M.dtype).max)
+        self.size = inputs.check_size("M", size, self.shape, most)
         if threshold_of(self.loss) is None:
             if holes:
                 raise InputError("M", "NaN", f"all cells with {self.loss!r}, or Completion")
@@ -170,10 +171,6 @@ class Entrywise:
         """Arrays that identify this loss, for checkpoints."""
         weights = self._cells.weights
         return (self._cells.M,) if weights is None else (self._cells.M, weights)
-
-
-def _most(M: Array) -> float:
-    return float(namespace(M).finfo(M.dtype).max)
 
 
 def _size(M: Array) -> tuple[float, bool]:

@@ -247,15 +247,12 @@ class Filled:
 
     def _parts(self, fill: Matrix) -> tuple[Matrix, Matrix, Matrix]:
         """Entries in the holes, and intercepts of rows and columns."""
-        hidden, rows, columns = np.split(
-            fill, [len(self.holes), len(self.holes) + self.shape[0]]
-        )
-        long, short = self.lengths
-        return hidden, _over(rows, long), _over(columns, short)
+        return fill[: len(self.holes)], *self._intercepts(fill, fill.dtype)
 
-    def _intercepts(self, fill: Matrix) -> tuple[Matrix, Matrix]:
-        """Intercepts of rows and columns in float64."""
-        rows, columns = np.split(fill[len(self.holes) :].astype(float), [self.shape[0]])
+    def _intercepts(self, fill: Matrix, kind: Any = np.float64) -> tuple[Matrix, Matrix]:
+        """Intercepts of rows and columns, in float64 unless another type is given."""
+        both = fill[len(self.holes) :].astype(kind, copy=False)
+        rows, columns = np.split(both, [self.shape[0]])
         long, short = self.lengths
         return _over(rows, long), _over(columns, short)
 

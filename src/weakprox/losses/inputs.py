@@ -13,7 +13,7 @@ from weakprox.arguments import is_integer, nonnegative, refuse_foreign
 from weakprox.errors import InputError, SamplerError, ShapeError
 from weakprox.linalg import arrays
 from weakprox.linalg.arrays import Array
-from weakprox.linalg.tiled import Tiled, as_tiled, is_chunked
+from weakprox.linalg.tiled import is_chunked
 from weakprox.resources.memory import budget, let_go
 
 MOST = math.sqrt(np.finfo(float).max)  # largest number whose square is finite
@@ -176,17 +176,6 @@ def chunk_of(bytes_per_sample: int) -> int:
     most = budget()
     size = CHUNK_BYTES if most is None else min(CHUNK_BYTES, most // 16)
     return max(1, size // max(1, bytes_per_sample))
-
-
-def as_operator(name: str, M: Any, *, nan_hint: str = "") -> tuple[Tiled, float] | None:
-    """M as tiles and the size of its largest entry; None if M is an array or not a matrix."""
-    found = as_tiled(M)
-    if found is None:
-        return None
-    if not found.check_finite():
-        raise InputError(name, "NaN or infinite entries", f"finite numbers{nan_hint}")
-    most = float(np.finfo(found.dtype).max)
-    return found, check_size(name, found.largest(), found.shape, most)
 
 
 def as_stack(name: str, value: Any) -> Any:

@@ -23,8 +23,8 @@ from weakprox.linalg.arrays import Array, inner, namespace, to_numpy, total
 from weakprox.linalg.lowrank import LowRank
 from weakprox.losses.entry_losses import EntryLoss, is_squared
 from weakprox.losses.two_way import TwoWay
-from weakprox.passes.blocks import entrywise, stored
-from weakprox.passes.pattern import Pattern, Plain, Positions
+from weakprox.passes.blocks import Positions, entrywise, stored
+from weakprox.passes.pattern import Pattern, Plain
 
 Intercepts = Literal["none", "rows", "columns", "both"]
 NEWTON, CONJUGATE = 60, 400  # largest numbers of steps of the fit of intercepts
@@ -169,7 +169,7 @@ class Observed:
         """Predictions, given the entries of X."""
         if self.intercepts == "none":
             return x
-        added = self.pattern.effects(effects.rows + effects.mean, effects.columns)
+        added: Array = self.pattern.effects(effects.rows + effects.mean, effects.columns)
         return np.add(x, added, out=added) if arrays.is_numpy(added) else x + added
 
     def value(self, x: Array, effects: Effects) -> float:

@@ -12,7 +12,7 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import count
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, TypeAlias
 
 import array_api_compat.numpy as compat_numpy
 import numpy as np
@@ -214,10 +214,6 @@ def _max(P: Pattern, x: Any) -> float:
     return float(np.max(x))
 
 
-def _margins(P: Pattern, x: Any, rows: bool, columns: bool, whole: bool) -> Any:
-    return P.margins(x, rows=rows, columns=columns, whole=whole)
-
-
 @dataclass(frozen=True, eq=False)
 class BlockPattern:
     """Positions in a matrix, in blocks of rows; the passes are those of `Pattern`."""
@@ -259,24 +255,19 @@ class BlockPattern:
         return np.repeat(np.arange(self.shape[0]), self.row_counts)
 
     def sampled(self, U: Array, V: Array) -> Vector:
-        """As `Pattern.sampled`."""
         return Vector(self, self.blocks.kept(Pattern.sampled, [], ByRows(U), Whole(V)))
 
     def times(self, values: Vector, B: Array) -> Array:
-        """As `Pattern.times`."""
         out = np.empty((self.shape[0], int(B.shape[1])))
         return self._by_rows(out, Pattern.times, values.stored(), Whole(B))
 
     def transpose_times(self, values: Vector, B: Array) -> Array:
-        """As `Pattern.transpose_times`."""
         return self.blocks.added(Pattern.transpose_times, [values.stored()], ByRows(B))
 
     def row_sums(self, values: Vector) -> Array:
-        """As `Pattern.row_sums`."""
         return self._by_rows(np.empty(self.shape[0]), Pattern.row_sums, values)
 
     def column_sums(self, values: Vector) -> Array:
-        """As `Pattern.column_sums`."""
         return self.blocks.added(Pattern.column_sums, [values])
 
     def margins(
@@ -284,7 +275,7 @@ class BlockPattern:
     ) -> tuple[float, Any, Any]:
         """As `Pattern.margins`, in one pass."""
         asked = (Whole(rows), Whole(columns), Whole(whole))
-        found = list(self.blocks.each(_margins, [values], *asked))
+        found = list(self.blocks.each(Pattern.margins, [values], *asked))
         wholes, by_row, by_column = zip(*found, strict=True)
         return (
             math.fsum(wholes),
@@ -293,12 +284,10 @@ class BlockPattern:
         )
 
     def effects(self, left: Array, right: Array) -> Vector:
-        """As `Pattern.effects`."""
         token = next(_tokens)
         return Vector.of(self, Leaf(token), {token: Spread(left, right)})
 
     def repeated(self, values: Vector) -> tuple[float, float, int]:
-        """As `Pattern.repeated`."""
         found = list(self.blocks.each(Pattern.repeated, [values]))
         most, least, places = zip(*found, strict=True)
         return max(most), min(least), sum(places)
@@ -308,6 +297,9 @@ class BlockPattern:
         for b, part in enumerate(self.blocks.each(function, [values], *arguments)):
             out[edges[b] : edges[b + 1]] = part
         return out
+
+
+Positions: TypeAlias = Pattern | BlockPattern  # the same passes, in memory and beyond it
 
 
 def row_edges(pointers: Index, most: int) -> Index:

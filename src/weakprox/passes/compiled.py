@@ -60,13 +60,23 @@ def _typed_rows_of(ends, i, end):  # type: ignore[no-untyped-def]
 
 
 @compiled
-def _step_tile(C, old, z, X, numbers, ends, weights, sums):  # type: ignore[no-untyped-def]
-    # `ends` is None if slopes begin at zero, and `weights` if they are alike: the compiler
-    # leaves the other branches out
+def _step_tile(C, old, z, X, numbers, ends, weights, groups, sums):  # type: ignore[no-untyped-def]
+    # `ends` is None if slopes begin at zero, `weights` if they are alike, and `groups` if there
+    # are none: the compiler leaves the other branches out. Of groups, rows are cut at a level
+    # above zero; otherwise the cuts are those of columns.
     gamma, beta, curvature, above, below, change = numbers
     ahead, toward, steep = 2.0 - gamma * (beta + curvature), gamma * beta, 1.0 / gamma
     for i in range(C.shape[0]):
         c_row, old_row, z_row, x_row = C[i], old[i], z[i], X[i]
+        if groups is not None:
+            level, cuts = groups
+            if level > 0.0:
+                square = 0.0
+                for j in range(C.shape[1]):
+                    t = ahead * x_row[j] + toward * c_row[j] - old_row[j]
+                    left = t - gamma * min(max(t * steep, -below), above)
+                    square += left * left
+                cuts[:] = min(1.0, level / np.sqrt(square)) if square > 0.0 else 1.0
         distance = price = along = rest = 0.0
         for j in range(C.shape[1]):
             c, at, x = c_row[j], old_row[j], x_row[j]
@@ -79,6 +89,8 @@ def _step_tile(C, old, z, X, numbers, ends, weights, sums):  # type: ignore[no-u
                 along += s * x
             elif ends is None:
                 s = min(max(t * steep, -below), above)
+                if groups is not None:
+                    s = s + cuts[j] * (t * steep - s)
                 price += max(above * x, -below * x)
                 along += s * x
             else:
@@ -88,36 +100,6 @@ def _step_tile(C, old, z, X, numbers, ends, weights, sums):  # type: ignore[no-u
                 along += s * x - (high * max(s, 0.0) + low * min(s, 0.0))
             move = t - gamma * s - x
             distance += (x - c) * (x - c)
-            rest += move * move
-            z_row[j] = change * at + (1.0 - change) * x + move
-        sums[i, 0], sums[i, 1], sums[i, 2] = distance, price, along
-        sums[i, 3], sums[i, 4] = 0.0, rest * steep * steep
-
-
-@compiled
-def _group_step_tile(C, old, z, X, numbers, level, cuts, sums):  # type: ignore[no-untyped-def]
-    # As _step_tile. Rows are groups if level > 0; otherwise `cuts` are those of the columns.
-    gamma, beta, curvature, above, below, change = numbers
-    ahead, toward, steep = 2.0 - gamma * (beta + curvature), gamma * beta, 1.0 / gamma
-    for i in range(C.shape[0]):
-        c_row, old_row, z_row, x_row = C[i], old[i], z[i], X[i]
-        if level > 0.0:
-            square = 0.0
-            for j in range(C.shape[1]):
-                t = ahead * x_row[j] + toward * c_row[j] - old_row[j]
-                left = t - gamma * min(max(t * steep, -below), above)
-                square += left * left
-            cuts[:] = min(1.0, level / np.sqrt(square)) if square > 0.0 else 1.0
-        distance = price = along = rest = 0.0
-        for j in range(C.shape[1]):
-            c, at, x = c_row[j], old_row[j], x_row[j]
-            t = ahead * x + toward * c - at
-            y = min(max(t * steep, -below), above)
-            s = y + cuts[j] * (t * steep - y)
-            move = t - gamma * s - x
-            distance += (x - c) * (x - c)
-            price += max(above * x, -below * x)
-            along += s * x
             rest += move * move
             z_row[j] = change * at + (1.0 - change) * x + move
         sums[i, 0], sums[i, 1], sums[i, 2] = distance, price, along
@@ -234,8 +216,11 @@ def _within(weights, i, end):  # type: ignore[no-untyped-def]
 
 
 @compiled
-def _advance(C, old, z, left, Vt, Q, B, numbers, ends, weights, sums, apart, low, high, rows):  # type: ignore[no-untyped-def]
+def _advance(  # type: ignore[no-untyped-def]
+    C, old, z, left, Vt, Q, B, numbers, ends, weights, groups, sums, apart, low, high, rows
+):
     room = np.empty((rows, C.shape[1]), C.dtype)
+    own_groups = None if groups is None else (groups[0], groups[1].copy())
     # separate arrays, since a loop that overwrites its input could not be vectorised
     fresh = np.empty((0 if apart else rows, C.shape[1]), z.dtype)
     for i in range(low, high, rows):
@@ -244,7 +229,7 @@ def _advance(C, old, z, left, Vt, Q, B, numbers, ends, weights, sums, apart, low
         made = after if apart else fresh[: end - i]
         np.dot(left[i:end], Vt, X)
         here, own = _within(weights, i, end), _rows_of(ends, i, end)
-        _step_tile(c, before, made, X, numbers, own, here, sums[i:end])
+        _step_tile(c, before, made, X, numbers, own, here, own_groups, sums[i:end])
         if not apart:
             after[:] = made
         if Q.shape[1] > 0:
@@ -261,19 +246,6 @@ def _blend(X, left, Vt, keep, low, high, rows):  # type: ignore[no-untyped-def]
             x, v = X[j], room[j - i]
             for k in range(len(x)):
                 x[k] = keep * x[k] + v[k]
-
-
-@compiled
-def _group_advance(C, old, z, left, Vt, numbers, level, columns, sums, low, high, rows):  # type: ignore[no-untyped-def]
-    room = np.empty((rows, C.shape[1]), C.dtype)
-    fresh = np.empty((rows, C.shape[1]), z.dtype)
-    cuts = columns.copy()
-    for i in range(low, high, rows):
-        end = min(i + rows, high)
-        X, made = room[: end - i], fresh[: end - i]
-        np.dot(left[i:end], Vt, X)
-        _group_step_tile(C[i:end], old[i:end], made, X, numbers, level, cuts, sums[i:end])
-        z[i:end] = made
 
 
 @compiled
@@ -392,15 +364,14 @@ def advance_from(
     sums, apart = np.empty((C.shape[0], 5)), old is not z
     numbers = tuple(z.dtype.type(x) for x in (*k[:5], change))
     square = float(np.sum(np.square(X.s, dtype=float)))
+    groups: Any = None
     if k.grouped:
         level, cuts = _groups(C, old, _rows(left, float), _rows(Vt, float), k)
-        level, cuts = z.dtype.type(level), _rows(cuts, z.dtype)
-        _spread(z, _group_advance, C, old, z, left, Vt, numbers, level, cuts, sums)
-        B = None if Q is None else quick_times(z, Q)
-    else:
-        block, B = _block(z, Q)
-        ends, weights = _ends(k, z.dtype.type), _weights(k, z.dtype.type)
-        _spread(z, _advance, C, old, z, left, Vt, block, B, numbers, ends, weights, sums, apart)
+        groups = z.dtype.type(level), _rows(cuts, z.dtype)
+    block, B = _block(z, Q)
+    ends, weights = _ends(k, z.dtype.type), _weights(k, z.dtype.type)
+    given = (C, old, z, left, Vt, block, B, numbers, ends, weights, groups, sums, apart)
+    _spread(z, _advance, *given)
     found = Sums._make([*map(float, sums.sum(axis=0)), square, group_norms(X, k)])
     return found, None if Q is None else B
 

@@ -21,8 +21,10 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import cache
 from hashlib import sha256
+from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 from weakprox.resources.memory import budget, room
 
@@ -76,6 +78,15 @@ def current(kind: str = DENSE) -> bool:
         return chosen(kind=kind)
     run.missed = not run.compiled
     return run.compiled
+
+
+@cache
+def module(kind: str, package: str = "weakprox.passes") -> Any:
+    """Return the module of compiled passes; None without numba or a folder for its cache."""
+    try:
+        return import_module(f"{package}.{kind}")
+    except (ImportError, RuntimeError):  # the latter if no folder is writable
+        return None
 
 
 def about_to_compile(kind: str = DENSE) -> bool:

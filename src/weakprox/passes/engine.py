@@ -11,7 +11,7 @@ import math
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
-from functools import cache, partial
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -64,7 +64,10 @@ def passes_for(z: Array, *others: Array) -> Passes:
             return reference
     if isinstance(z, np.ndarray):
         large = z.size >= compiling.COMPILED_FROM and all(_plain(x) for x in (z, *others))
-        return _compiled() if large and compiling.current() else reference
+        run: Passes | None = None
+        if large and compiling.current():
+            run = compiling.module(compiling.DENSE)
+        return run or reference
     if not getattr(z, "is_cuda", False) or z.element_size() not in (4, 8):
         return reference
     if not all(x.is_contiguous() for x in (z, *others)):
@@ -83,16 +86,6 @@ def blend_into(X: Array, V: LowRank, step: float, scratch: Array | None = None) 
 
 def _plain(x: Array) -> bool:
     return isinstance(x, np.ndarray) and bool(x.flags.c_contiguous) and x.dtype in ("f4", "f8")
-
-
-@cache
-def _compiled() -> Passes:
-    """The compiled passes if numba can be loaded and has a cache folder, else `reference`."""
-    try:
-        from weakprox.passes import compiled as cpu
-    except (ImportError, RuntimeError):  # the latter if no folder is writable
-        return reference
-    return cpu
 
 
 def products_for(z: Array, passes: Passes | None = None) -> Products:

@@ -35,7 +35,7 @@ class Batch(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class InFiles:
-    """Blocks in files; a stored vector is an array in a file."""
+    """`Blocks` in files; a stored vector is an array in a file."""
 
     width: int
     pointers: Index  # of rows
@@ -49,7 +49,6 @@ class InFiles:
     here: ClassVar[bool] = True
 
     def each(self, function: Any, vectors: Sequence[Vector], *arguments: Any) -> Iterator[Any]:
-        """As in `Blocks`."""
         known = {token: leaf for x in vectors for token, leaf in x.leaves.items()}
         rules = [x.rule for x in vectors]
         for b in range(len(self.edges) - 1):
@@ -68,7 +67,6 @@ class InFiles:
                 let_go(x)
 
     def added(self, function: Any, vectors: Sequence[Vector], *arguments: Any) -> Any:
-        """As in `Blocks`."""
         found = self.each(function, vectors, *arguments)
         total = next(found)
         for part in found:
@@ -76,7 +74,6 @@ class InFiles:
         return total
 
     def kept(self, function: Any, vectors: Sequence[Vector], *arguments: Any) -> Any:
-        """As in `Blocks`."""
         out, last = scratch((int(self.pointers[-1]),), np.float64, self.folder), 0
         for part in self.each(function, vectors, *arguments):
             out[last : last + len(part)] = part

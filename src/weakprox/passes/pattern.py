@@ -10,9 +10,8 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from functools import cache, cached_property
-from types import ModuleType
-from typing import Any, Protocol, cast
+from functools import cached_property
+from typing import Any, cast
 
 import numpy as np
 from scipy.sparse import csr_array
@@ -26,74 +25,6 @@ SHARED_FROM = 1 << 13  # entries from which threads save more time than they cos
 ROWS = 256  # rows of a mask that are read at once
 PIECE = 1 << 22  # entries of the temporaries of a sampled product
 Index = np.ndarray[Any, np.dtype[Any]]
-
-
-class Positions(Protocol):
-    """Passes over positions in a matrix: a `Pattern`, or a `BlockPattern` beyond memory.
-
-    Vectors of values have the order of rows, then that of columns.
-    """
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        """Shape of the matrix."""
-
-    @property
-    def size(self) -> int:
-        """Number of positions."""
-
-    @property
-    def pointers(self) -> Any:
-        """Position at which each row starts, and the number of positions."""
-
-    @property
-    def rows(self) -> Any:
-        """Row of each position."""
-
-    @property
-    def columns(self) -> Any:
-        """Column of each position."""
-
-    @property
-    def reference(self) -> Any:
-        """An empty array of the namespace and device of blocks of vectors."""
-
-    @property
-    def row_counts(self) -> Index:
-        """Number of positions in each row."""
-
-    @property
-    def column_counts(self) -> Index:
-        """Number of positions in each column."""
-
-    def sampled(self, U: Array, V: Array) -> Array:
-        """Entries of U V' at the positions, in float64."""
-
-    def times(self, values: Array, B: Array) -> Array:
-        """S B in float64, S the sparse matrix with these values."""
-
-    def transpose_times(self, values: Array, B: Array) -> Array:
-        """S' B in float64."""
-
-    def row_sums(self, values: Array) -> Array:
-        """Sums of the values in each row."""
-
-    def column_sums(self, values: Array) -> Array:
-        """Sums of the values in each column."""
-
-    def margins(
-        self, values: Array, *, rows: bool = True, columns: bool = True, whole: bool = True
-    ) -> tuple[float, Any, Any]:
-        """Sums of all values, of those in each row and of those in each column.
-
-        Sums that are not requested are 0.0 and None.
-        """
-
-    def effects(self, left: Array, right: Array) -> Array:
-        """left_i + right_j at the positions."""
-
-    def repeated(self, values: Array) -> tuple[float, float, int]:
-        """Largest and smallest sum of values at one entry of the matrix, and the entries."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -242,7 +173,7 @@ class Pattern:
         return found
 
     def margins(
-        self, values: Array, *, rows: bool = True, columns: bool = True, whole: bool = True
+        self, values: Array, rows: bool = True, columns: bool = True, whole: bool = True
     ) -> tuple[float, Any, Any]:
         """Sums of all values, of those in each row and of those in each column.
 
@@ -354,25 +285,17 @@ def _chunks(pointers: Index) -> Index:
     return np.unique(edges)
 
 
-@cache
-def _compiled() -> ModuleType | None:
-    try:
-        from weakprox.passes import entries_compiled
-    except (ImportError, RuntimeError):  # the latter if no folder for its cache is writable
-        return None
-    return entries_compiled
-
-
 def _kernels(reference: Array) -> Any:
     if is_numpy(reference):
-        return (_compiled() if compiling.current(compiling.ENTRIES) else None) or Plain
+        kind = compiling.ENTRIES
+        return (compiling.module(kind) if compiling.current(kind) else None) or Plain
     from weakprox.passes import entries_torch
 
     return entries_torch
 
 
 class Plain:
-    """The products by SciPy, if nothing is compiled."""
+    """The products of a `Pattern` by SciPy, if nothing is compiled."""
 
     @staticmethod
     def matrix(P: Pattern, values: Array) -> Any:
@@ -381,7 +304,6 @@ class Plain:
 
     @staticmethod
     def sampled(P: Pattern, U: Array, V: Array) -> Array:
-        """As `Pattern.sampled`."""
         out, rows = np.empty(P.size), P.rows
         step = max(1, PIECE // max(1, int(U.shape[1])))
         for low in range(0, P.size, step):
@@ -392,17 +314,14 @@ class Plain:
 
     @staticmethod
     def times(P: Pattern, values: Array, B: Array) -> Array:
-        """As `Pattern.times`."""
         return Plain.matrix(P, values) @ np.asarray(B, float)
 
     @staticmethod
     def transpose_times(P: Pattern, values: Array, B: Array) -> Array:
-        """As `Pattern.transpose_times`."""
         return Plain.matrix(P, values).T @ np.asarray(B, float)
 
     @staticmethod
     def row_sums(P: Pattern, values: Array) -> Array:
-        """As `Pattern.row_sums`."""
         # a sum up to the next start would be one value for an empty row
         some = np.flatnonzero(P.row_counts)
         sums = np.zeros(P.shape[0])
@@ -411,12 +330,10 @@ class Plain:
 
     @staticmethod
     def column_sums(P: Pattern, values: Array) -> Array:
-        """As `Pattern.column_sums`."""
         return np.bincount(P.columns, values, minlength=P.shape[1])
 
     @staticmethod
     def effects(P: Pattern, left: Array, right: Array) -> Array:
-        """As `Pattern.effects`."""
         found = np.take(right, P.columns)
         found += np.repeat(left, P.row_counts)
         return found

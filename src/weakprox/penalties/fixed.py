@@ -21,13 +21,7 @@ from weakprox.linalg import arrays
 from weakprox.linalg.arrays import to_numpy
 from weakprox.linalg.simplex import ValueForm
 from weakprox.penalties.base import Sum, parts_of
-from weakprox.protocols import (
-    Loss,
-    LossCapabilities,
-    Penalty,
-    PenaltyCapabilities,
-    penalty_capabilities,
-)
+from weakprox.protocols import Loss, LossCapabilities, Penalty, penalty_capabilities
 
 ROOM = 1.01  # above the bound on multipliers
 STEEPER = 16.0  # factor for slopes with which violations cost too much
@@ -137,11 +131,12 @@ def _power(bound: float) -> float:
     return 2.0 ** math.ceil(math.log2(ROOM * bound)) if bound > 0.0 else 1.0
 
 
-def _slope(declared: PenaltyCapabilities) -> float | None:
+def _slope(part: Penalty) -> float | None:
     """Return the largest slope of an entry, finite ones if some are not; None if unknown.
 
     It is known for penalties that are least at zero.
     """
+    declared = penalty_capabilities(part)
     form, constraint = declared.form, declared.constraint
     if constraint is not None:
         return constraint.steepest if constraint.fixed is not None else None
@@ -155,7 +150,7 @@ def _slope(declared: PenaltyCapabilities) -> float | None:
 
 
 def _slopes(parts: list[Any]) -> float:
-    return sum(_slope(penalty_capabilities(part)) or 0.0 for part in parts)
+    return sum(_slope(part) or 0.0 for part in parts)
 
 
 def _fixed(parts: list[Any], shape: tuple[int, int]) -> Any:
@@ -173,7 +168,7 @@ def _check_known(
     values: ValueForm | None,
 ) -> None:
     """Raise unless bounds on the slopes of all other terms are known."""
-    known = all(_slope(penalty_capabilities(part)) is not None for part in parts)
+    known = all(_slope(part) is not None for part in parts)
     bounded = declared.smoothness_at is None  # the smoothness is a bound on curvature
     inside = loss.is_finite_sum and declared.gathered is None
     if values is None or not known or not inside or not bounded:

@@ -36,6 +36,7 @@ class Separable(Combinable):
     separable = True
     rowwise = True
     curvature: float  # 2 lam2, the weight of the squares, if there is one
+    _even = True  # whether Y is that box
 
     def __post_init__(self) -> None:
         for name in self._weights:
@@ -85,8 +86,11 @@ class Separable(Combinable):
     def ascend(
         self, y: Array | None, X: Array, t: float, *, geometry: Geometry = "paper"
     ) -> Array:
-        """clip(y + t X) to the box; from the centre, theta clip(X / mu)."""
-        return arrays.clipped(X, t, self._theta, y)
+        """clip(y + t X) to Y; from the centre of the box, theta clip(X / mu)."""
+        if self._even:
+            return arrays.clipped(X, t, self._theta, y)
+        step = scaled(X, t)
+        return self.feasible(step if y is None else y + step)
 
     def distance(self, y: Array) -> float:
         """|y|^2 / (2 theta)."""
@@ -139,7 +143,7 @@ class L1(Separable):
             finite = np.isfinite(part)
             infinite = infinite or not bool(finite.all())
             most = max(most, float(part.max(initial=0.0, where=finite)))
-        vars(self).update(weights=weights, _most=most, _infinite=infinite)
+        vars(self).update(weights=weights, _most=most, _infinite=infinite, _even=False)
         vars(self).update(_digest=digest(weights), rowwise=weights.shape[0] == 1)
 
     def __repr__(self) -> str:
@@ -217,15 +221,6 @@ class L1(Separable):
         limit = like(self._limits, y)
         return namespace(y).clip(y, -limit, limit)
 
-    def ascend(
-        self, y: Array | None, X: Array, t: float, *, geometry: Geometry = "paper"
-    ) -> Array:
-        """clip(y + t X) to the box."""
-        if self.weights is None:
-            return super().ascend(y, X, t, geometry=geometry)
-        step = scaled(X, t)
-        return self.feasible(step if y is None else y + step)
-
     def check(self, shape: tuple[int, int]) -> None:
         """Check that the weights broadcast to this shape."""
         if self.weights is not None:
@@ -286,6 +281,7 @@ class SignedL1(Separable):
     below: float
     lam2: float = 0.0
     _weights = ("above", "below", "lam2")
+    _even = False
 
     @property
     def capabilities(self) -> PenaltyCapabilities:
@@ -303,13 +299,6 @@ class SignedL1(Separable):
     def feasible(self, y: Array) -> Array:
         """Clip to the box -below <= y <= above."""
         return namespace(y).clip(y, -self.below, self.above)
-
-    def ascend(
-        self, y: Array | None, X: Array, t: float, *, geometry: Geometry = "paper"
-    ) -> Array:
-        """clip(y + t X) to the box."""
-        step = scaled(X, t)
-        return self.feasible(step if y is None else y + step)
 
 
 @dataclass(frozen=True)

@@ -161,11 +161,7 @@ def compiled_passes(entries: int) -> Any:
     """The module of compiled passes if they are faster for this many entries, or None."""
     if entries < compiling.COMPILED_FROM or not compiling.current():
         return None
-    try:
-        from weakprox.proofs import compiled
-    except (ImportError, RuntimeError):  # no numba, or no cache directory
-        return None
-    return compiled
+    return compiling.module("compiled", "weakprox.proofs")
 
 
 def digest(pieces: list[Piece]) -> Digest:

@@ -93,7 +93,10 @@ def write_report(
     model: Any = {"problem": problem, "data": data, "scale": scale, "noise": noise}
     found = gather(result, **model, **labels, settings=settings)
     numbers, (m, d) = found.numbers, result.low_rank.shape
-    title = _title(title, settings) or f"Estimate of a matrix of {m} x {d}"
+    file = (settings or {}).get("file")
+    if title is None and file:
+        title = Path(str(file)).name
+    title = title or f"Estimate of a matrix of {m} x {d}"
     page = begun(title, "an estimate", found, result, _facts(numbers))
     if found.point is not result.low_rank:
         page.text(_difference(result.low_rank, found))
@@ -128,12 +131,6 @@ def add_run(
     _add_history(page, result)
     page.section("How to cite", "weakprox, and the paper whose algorithms it implements:")
     page.code(BIBTEX)
-
-
-def _title(title: str | None, settings: Mapping[str, Any] | None) -> str | None:
-    """The title, by default the name of the file that the settings record."""
-    file = (settings or {}).get("file")
-    return Path(str(file)).name if title is None and file else title
 
 
 def _difference(minimiser: LowRank, found: Gathered) -> str:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, fields, is_dataclass
-from types import SimpleNamespace
+from dataclasses import asdict, dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -23,7 +22,7 @@ from weakprox.problem import Problem
 from weakprox.report import structure
 from weakprox.report.markup import clean
 from weakprox.report.statement import statement, weights, what_was_estimated
-from weakprox.result import Result
+from weakprox.result import Result, named_parameters
 from weakprox.selection.noise import noise_level
 
 DENSE_BELOW = 1 << 22  # entries of an answer that may be formed at once, 32 MiB
@@ -180,16 +179,9 @@ def _run_numbers(result: Result) -> dict[str, Any]:
         "certificate": certificate,
         **{name: getattr(result, name) for name in (*of_result, "seconds", "seed")},
         "counts": asdict(result.counts),
-        "parameters": _parameters(result.parameters),
+        "parameters": named_parameters(result.parameters),
         "trace": result.trace.to_dict(),
     }
-
-
-def _parameters(given: Any) -> dict[str, Any]:
-    """The parameters of a solver by name; those of a result from a file are plain."""
-    if is_dataclass(given):
-        return {field.name: getattr(given, field.name) for field in fields(given)}
-    return dict(vars(given)) if isinstance(given, SimpleNamespace) else {}
 
 
 def _small(data: Any, missing: bool) -> Any:

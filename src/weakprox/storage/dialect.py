@@ -145,6 +145,15 @@ def _share(dialect: Dialect, lines: list[str], path: Path) -> float:
 
 def _numbers(rows: list[list[str]]) -> float:
     """Share of cells that are numbers or stand for missing ones."""
-    cells = [cell.strip() for row in rows for cell in row]
-    found = [cell.lower() in MISSING or is_number(cell) for cell in cells]
+    found = [is_value(cell) for row in rows for cell in row]
     return sum(found) / max(1, len(found))
+
+
+def is_missing(cell: str) -> bool:
+    """Return True if the cell stands for a missing number."""
+    return cell.strip().lower() in MISSING
+
+
+def is_value(cell: str) -> bool:
+    """Return True if the cell is a number or stands for a missing one."""
+    return is_missing(cell) or is_number(cell)

@@ -18,7 +18,7 @@ import numpy as np
 
 from weakprox.display import counted
 from weakprox.errors import InputError
-from weakprox.storage.dialect import LOOKED_AT, MISSING, SEPARATORS, Rows, chosen
+from weakprox.storage.dialect import LOOKED_AT, SEPARATORS, Rows, chosen, is_missing
 from weakprox.storage.meant import in_numbers, local
 from weakprox.storage.parquet import arrow
 from weakprox.storage.table import FileError, PathLike, refusing, shown_text
@@ -124,7 +124,7 @@ def _number(reader: Rows, name: str, cell: str) -> float:
     """A cell of the line read last as a number, NaN if it is empty."""
     text = reader.pointed(cell)
     try:
-        return np.nan if text.strip().lower() in MISSING else float(text)
+        return np.nan if is_missing(text) else float(text)
     except ValueError:
         given = f"{shown_text(text)} in column '{name}', line {reader.line_num}"
         raise FileError(

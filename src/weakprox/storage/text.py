@@ -18,7 +18,7 @@ from weakprox.display import counted
 from weakprox.errors import InputError
 from weakprox.resources.memory import room
 from weakprox.storage import table
-from weakprox.storage.dialect import LOOKED_AT, MISSING, Rows, chosen
+from weakprox.storage.dialect import LOOKED_AT, Rows, chosen, is_missing, is_value
 from weakprox.storage.meant import UTF8, in_numbers
 from weakprox.storage.sheets import Cells
 from weakprox.storage.table import Contents, FileError, Labels, Matrix
@@ -118,7 +118,7 @@ def _years_above(cells: list[str], body: list[list[str]], labelled: bool) -> lis
     """
     # two may be plain numbers, and so may years at unequal distances
     whole = len(_steps(cells)) == 1 and len(cells) > 2
-    corner = _steps(cells[1:]) and (labelled or not _is_number(cells[0]))
+    corner = _steps(cells[1:]) and (labelled or not is_value(cells[0]))
     if not (whole or corner):
         return []
     years = cells[1:] if corner else cells
@@ -139,24 +139,15 @@ def _lines(path: Path, handle: IO[str], allowed: int) -> Iterator[str]:
         yield line
 
 
-def _is_missing(cell: str) -> bool:
-    return cell.strip().lower() in MISSING
-
-
-def _is_number(cell: str) -> bool:
-    """Return True if the cell is a number or stands for a missing one."""
-    return _is_missing(cell) or table.is_number(cell)
-
-
 def _is_header(path: Path, line: int, cells: list[str]) -> bool:
     """Return True if the first row names the columns; raise if that is unclear."""
     if len(cells) > 1 and not cells[0].strip():
         return True  # as pandas writes it: no name for the column of labels
-    numbers = [j for j, cell in enumerate(cells) if _is_number(cell)]
-    texts = [j for j, cell in enumerate(cells) if not _is_number(cell)]
+    numbers = [j for j, cell in enumerate(cells) if is_value(cell)]
+    texts = [j for j, cell in enumerate(cells) if not is_value(cell)]
     if numbers and texts:
         i, j = texts[0], numbers[0]
-        kind = "an empty cell" if _is_missing(cells[j]) else f"the number {cells[j].strip()}"
+        kind = "an empty cell" if is_missing(cells[j]) else f"the number {cells[j].strip()}"
         given = f"the text {table.shown_text(cells[i])} at row 1, column {i + 1} (line {line})"
         beside = f"{kind} in column {j + 1}"
         wanted = f"a row of names or of numbers, or {SAY}"
@@ -239,7 +230,7 @@ class _Reader:
             raise FileError(self.path, given, wanted)
         nameless = names is not None and len(names) > 1 and not names[0].strip()
         self.marked = (short and not titled) or nameless
-        self.labelled = self.marked or not _is_number(cells[0])
+        self.labelled = self.marked or not is_value(cells[0])
         if self.index is False and not self.marked:
             self.labelled = False
         elif self.index is not None and self.index is not False:
@@ -261,7 +252,7 @@ class _Reader:
         if self.labelled:
             label, *cells = cells
             # a number among labels: the first of them may be a mistake
-            if not self.marked and _is_number(label) and not _is_missing(label):
+            if not self.marked and is_value(label) and not is_missing(label):
                 given = f"the number {label.strip()} at row {row}, column 1 (line {line})"
                 first = f"the text {table.shown_text(self.labels[0])} in row 1 of that column"
                 wanted = "numbers only, or labels only (any labels below an empty first cell)"
@@ -288,7 +279,7 @@ class _Reader:
     def _number(self, cell: str, row: int, column: int, line: int) -> float:
         """One cell as a number, NaN where missing values are allowed."""
         where = self._where(row, column, line)
-        if _is_missing(cell):
+        if is_missing(cell):
             if self.missing:
                 return math.nan
             kind = (
@@ -300,7 +291,7 @@ class _Reader:
             if column == self.width - 1 > 0 and row == 1 and not cell.strip():
                 given += ", perhaps after a separator at the end of the line"
             raise FileError(self.path, given, f"a number{table.FILLED_BY}")
-        if not _is_number(cell):
+        if not is_value(cell):
             given = f"the text {table.shown_text(cell)} at {where}"
             raise FileError(self.path, given, in_numbers(cell))
         return float(cell)

@@ -272,9 +272,8 @@ class Entries:
         error += far * far * float(np.max(w * terms.bends))
         return added([Near(total(w * terms.values), error), *parts])
 
-    def model(self, at: Point | OnEntries | None, claimed: float, symmetric: bool) -> Model:
+    def model(self, at: Point | OnEntries, claimed: float, symmetric: bool) -> Model:
         """The lower model of a dual point on the observations, or at a point X0."""
-        assert at is not None
         return self._dual(at) if isinstance(at, OnEntries) else self._linear(at)
 
     def _linear(self, X0: Point) -> Model:

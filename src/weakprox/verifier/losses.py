@@ -46,7 +46,7 @@ class Squares:
         far = U * apart + X.error + self.relative * size  # of the entries of D
         return Near(value, far * apart + far**2 + 4 * U * value)
 
-    def model(self, X0: Point | None, claimed: float, symmetric: bool) -> Model:
+    def model(self, X0: Point, claimed: float, symmetric: bool) -> Model:
         """Strong convexity 1, whatever is claimed."""
         squares, size = [], 0.0
         for first, last in sums.blocks(*self.shape):
@@ -73,9 +73,8 @@ class OwnLoss:
     def value(self, X: Point) -> Near:
         return sums.trusted_value(self.function(X.rows(0, self.shape[0])), self.eps)
 
-    def model(self, X0: Point | None, claimed: float, symmetric: bool) -> Model:
+    def model(self, X0: Point, claimed: float, symmetric: bool) -> Model:
         """The model by the user's functions and constant."""
-        assert X0 is not None
         X = X0.rows(0, self.shape[0])
         a = min(claimed, self.strong)
         value = sums.trusted_value(self.function(X), self.eps)

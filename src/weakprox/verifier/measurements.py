@@ -59,9 +59,8 @@ class Measurements:
         parts = [self._residual(F, b, x, X.error)[2] for F, b in self.parts()]
         return added(parts).times(1.0 / self.count)
 
-    def model(self, X0: Point | None, claimed: float, symmetric: bool) -> Model:
+    def model(self, X0: Point, claimed: float, symmetric: bool) -> Model:
         """Strong convexity by the smallest eigenvalue of the mean Gram matrix."""
-        assert X0 is not None
         (m, d), n = self.shape, self.count
         X = X0.rows(0, m)
         if symmetric:

@@ -61,9 +61,8 @@ class Regression:
         """Return G at X, the coefficients."""
         return self._at(X.rows(0, self.shape[0]), X.error)[0]
 
-    def model(self, X0: Point | None, claimed: float, symmetric: bool) -> Model:
+    def model(self, X0: Point, claimed: float, symmetric: bool) -> Model:
         """Strong convexity by the smallest eigenvalue of the Gram matrix."""
-        assert X0 is not None
         B = X0.rows(0, self.shape[0])
         if symmetric:
             B = (B + B.T) / 2  # then X0 is this matrix

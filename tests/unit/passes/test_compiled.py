@@ -10,7 +10,7 @@ from threadpoolctl import threadpool_limits
 
 from weakprox import passes as fused
 from weakprox.linalg.lowrank import LowRank
-from weakprox.passes import Step, compiling, engine, passes_for, reference
+from weakprox.passes import Step, compiling, passes_for, reference
 from weakprox.passes import compiled as cpu
 from weakprox.passes.beside import Bounds
 
@@ -198,23 +198,23 @@ def test_reference_takes_over_where_compiled_code_cannot_be_kept(monkeypatch):
     monkeypatch.setattr(caching.CacheImpl, "_locator_classes", [])  # no folder is writable
     monkeypatch.delitem(__import__("sys").modules, "weakprox.passes.compiled")
     monkeypatch.delattr(fused, "compiled")
-    engine._compiled.cache_clear()
+    compiling.module.cache_clear()
     try:
         assert passes_for(np.zeros((20, 20))) is reference
     finally:
-        engine._compiled.cache_clear()
+        compiling.module.cache_clear()
 
 
 def test_reference_takes_over_without_numba(monkeypatch):
     monkeypatch.setattr(compiling, "COMPILED_FROM", 100)
     monkeypatch.setitem(__import__("sys").modules, "weakprox.passes.compiled", None)
-    engine._compiled.cache_clear()
+    compiling.module.cache_clear()
     try:
         with monkeypatch.context() as hidden:
             hidden.delattr(fused, "compiled")
             assert passes_for(np.zeros((20, 20))) is reference
     finally:
-        engine._compiled.cache_clear()
+        compiling.module.cache_clear()
 
 
 @pytest.mark.parametrize("shape", SHAPES)

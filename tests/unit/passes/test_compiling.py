@@ -46,7 +46,7 @@ def test_stored_passes_are_used_unless_the_source_is_newer(tmp_path, monkeypatch
     index.touch()
     assert compiling.stored()
     assert not compiling.stored(compiling.ENTRIES)  # another file
-    assert passes_for(LARGE) is engine._compiled()
+    assert passes_for(LARGE) is compiling.module(compiling.DENSE)
     monkeypatch.delitem(sys.modules, "weakprox.passes.compiled", raising=False)
     assert not compiling.chosen(compiling.LOADED_AT_ONCE - 1)  # loading would take longer
     monkeypatch.setattr(compiling, "_spent", compiling.LOADED)
@@ -186,7 +186,7 @@ def test_short_time_limits_do_not_allow_loading(monkeypatch):
 def test_fits_with_a_short_time_limit_do_not_load_passes(monkeypatch, seconds, loads):
     asked = []
     monkeypatch.setattr(compiling, "stored", cache(lambda kind="": True))
-    monkeypatch.setattr(pattern, "_compiled", lambda: asked.append(1))
+    monkeypatch.setattr(compiling, "module", lambda kind: asked.append(1))
     monkeypatch.delitem(sys.modules, "weakprox.passes.entries_compiled", raising=False)
     rng = np.random.default_rng(0)
     X = rng.standard_normal((40, 2)) @ rng.standard_normal((2, 8))
