@@ -13,14 +13,14 @@ from typing import Any
 import numpy as np
 
 from weakprox.linalg.threads import share
-from weakprox.passes.compiled import PIECES, compiled
+from weakprox.passes.compiled import PIECES, compiled, inlined
 
 TILE_BYTES = 1 << 18  # bytes of X in a tile, which stays in cache for its products
 
 Matrix = np.ndarray[Any, np.dtype[Any]]
 
 
-@compiled
+@inlined
 def _targets(M, x, k, scale, sums):  # type: ignore[no-untyped-def]
     # X becomes the target of the step; missing cells (NaN) keep x
     for i in range(x.shape[0]):

@@ -28,9 +28,12 @@ CHAIN = 32  # longest chain of additions in sums that proofs rely on
 PIECES = 8  # partial sums of products with the transpose, for any number of threads
 
 # Sums may be regrouped and products fused into sums; NaN and infinity are preserved.
-compiled = numba.njit(
-    nogil=True, cache=True, fastmath={"contract", "reassoc", "nsz"}, error_model="numpy"
-)
+HOW: Any = {"fastmath": {"contract", "reassoc", "nsz"}, "error_model": "numpy"}
+compiled = numba.njit(nogil=True, cache=True, **HOW)
+# Functions that others call become part of these. Otherwise they are optimised once by
+# themselves, for the process that compiles them, and once within their callers, for processes
+# that load those: the last bits of results would differ.
+inlined = numba.njit(nogil=True, forceinline=True, **HOW)
 
 
 def _at(ends: Any, i: int, j: int) -> Any:
@@ -59,7 +62,7 @@ def _typed_rows_of(ends, i, end):  # type: ignore[no-untyped-def]
     return lambda ends, i, end: ends
 
 
-@compiled
+@inlined
 def _step_tile(C, old, z, X, numbers, ends, weights, groups, sums):  # type: ignore[no-untyped-def]
     # `ends` is None if slopes begin at zero, `weights` if they are alike, and `groups` if there
     # are none: the compiler leaves the other branches out. Of groups, rows are cut at a level
@@ -106,7 +109,7 @@ def _step_tile(C, old, z, X, numbers, ends, weights, groups, sums):  # type: ign
         sums[i, 3], sums[i, 4] = 0.0, rest * steep * steep
 
 
-@compiled
+@inlined
 def _squares_tile(C, z, X, numbers, squares):  # type: ignore[no-untyped-def]
     # squares of the thresholded target, summed over the rows of a tile
     gamma, beta, curvature, above, below = numbers
@@ -153,7 +156,7 @@ def _look_part(c_row, z_row, x_row, cuts, numbers, ends, weights, i, start, leng
     part[3], part[4], part[5] = across, rest, square
 
 
-@compiled
+@inlined
 def _look_tile(C, z, X, numbers, ends, weights, level, cuts, parts, sums):  # type: ignore[no-untyped-def]
     # A compiler sums CHAIN terms in vectors of the machine's width, or one by one; the parts
     # are summed pairwise. So the error has the same bound on every machine.
@@ -192,7 +195,7 @@ def _look_tile(C, z, X, numbers, ends, weights, level, cuts, parts, sums):  # ty
             sums[term, i] = parts[0, term]
 
 
-@compiled
+@inlined
 def _first_tile(C, z, scale, above, below, ends, weights):  # type: ignore[no-untyped-def]
     for i in range(C.shape[0]):
         c_row, z_row = C[i], z[i]
