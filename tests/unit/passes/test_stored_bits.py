@@ -16,7 +16,8 @@ from weakprox.passes.reference import Step
 
 rng = np.random.default_rng(0)
 C, z = rng.standard_normal((300, 200)), rng.standard_normal((300, 200))
-U, V, Q = rng.standard_normal((300, 4)), rng.standard_normal((4, 200)), rng.standard_normal((200, 8))
+U, V = rng.standard_normal((300, 4)), rng.standard_normal((4, 200))
+Q = rng.standard_normal((200, 8))
 X = LowRank(U, np.ones(4), V)
 step = Step(0.3, 1.0, 0.1, 0.7, 1.1)
 sums, product = compiled.advance(C, z, X, step, 0.9, Q)
