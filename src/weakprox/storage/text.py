@@ -224,7 +224,8 @@ class _Reader:
         names = [cell.strip() for cell in cells]
         if str(self.index) in names:
             return names.index(str(self.index))
-        wanted = f"the number of a column from 1, or one of {', '.join(names[:10])}"
+        named = [name for name in names if name]
+        wanted = f"the number of a column from 1, or one of {', '.join(named[:10])}"
         raise InputError("index_col", repr(self.index), wanted)
 
     def _settle_labels(self, cells: list[str]) -> None:
