@@ -7,7 +7,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 from proofs._cases import matrix
-from soak.proofs import standalone
+from soak.proofs import read, standalone, write
 
 import weakprox as wp
 from weakprox import verifier
@@ -333,3 +333,42 @@ def test_repeated_observations_count_once_in_the_slope():
     np.testing.assert_allclose(model.sparse.toarray()[[0, 2], [1, 3]], -25.0)
     np.testing.assert_allclose(model.rows(0, 4), model.sparse.toarray())
     assert np.linalg.norm(model.sparse.data) >= np.linalg.norm(model.rows(0, 4))
+
+
+@pytest.mark.parametrize(
+    ("size", "fine"), [(1 << 36, True), (1 << 38, False), (-(1 << 38), False)]
+)
+def test_integers_of_many_observations(size, fine):
+    """Those of 2^25 observations have fewer bits, so that sums do not overflow."""
+    assert entries.summable(np.broadcast_to(np.int64(size), (1 << 25,))) is fine
+
+
+def test_the_text_takes_integers_only(good, tmp_path):
+    """Sums of fractions are not tested in integers."""
+    _, _, path = good
+    meta, arrays = read(path)
+    np.savez(tmp_path / "data.npz", **data("logistic"))
+    write(tmp_path / "proof.npz", meta, arrays)
+    assert standalone()(tmp_path / "proof.npz", tmp_path / "data.npz")[0]
+    write(tmp_path / "proof.npz", meta, {**arrays, "q": arrays["q"].astype(float)})
+    valid, why = standalone()(tmp_path / "proof.npz", tmp_path / "data.npz")
+    assert not valid
+    assert "integer" in why
+
+
+@pytest.mark.parametrize(
+    "change",
+    [{"spectral": {"kind": "psd", "tau": 6.0}}, {"loss": {"loss": {"kind": "own"}}}],
+)
+def test_the_text_refuses_what_it_does_not_cover(change, tmp_path):
+    """It does not test that X is positive semidefinite, nor know functions of the user."""
+    case = problem("huber", NuclearBall(6.0))
+    wp.minimize(case).proof.save(tmp_path / "proof.npz")
+    meta, arrays = read(tmp_path / "proof.npz")
+    for part, words in change.items():
+        meta["terms"][part] |= words
+    write(tmp_path / "proof.npz", meta, arrays)
+    np.savez(tmp_path / "data.npz", **data("huber"))
+    valid, why = standalone()(tmp_path / "proof.npz", tmp_path / "data.npz")
+    assert not valid
+    assert "does not cover" in why
