@@ -15,7 +15,7 @@ from weakprox.errors import ProofError
 from weakprox.losses import Completion, Huber
 from weakprox.proofs.observed import integers
 from weakprox.proofs.proof import verify_data
-from weakprox.spectral import NuclearBall, NuclearNorm
+from weakprox.spectral import NuclearBall, NuclearNorm, TracePSD
 from weakprox.verifier import entries, sparse
 
 SHAPE = (24, 18)
@@ -356,19 +356,35 @@ def test_the_text_takes_integers_only(good, tmp_path):
     assert "integer" in why
 
 
-@pytest.mark.parametrize(
-    "change",
-    [{"spectral": {"kind": "psd", "tau": 6.0}}, {"loss": {"loss": {"kind": "own"}}}],
-)
-def test_the_text_refuses_what_it_does_not_cover(change, tmp_path):
-    """It does not test that X is positive semidefinite, nor know functions of the user."""
+@pytest.mark.parametrize("part", ["loss", "spectral"])
+def test_the_text_refuses_what_it_does_not_cover(part, tmp_path):
+    """It does not know functions of the user."""
     case = problem("huber", NuclearBall(6.0))
     wp.minimize(case).proof.save(tmp_path / "proof.npz")
     meta, arrays = read(tmp_path / "proof.npz")
-    for part, words in change.items():
-        meta["terms"][part] |= words
+    own = {"kind": "own", "name": "Mine"}
+    meta["terms"][part] |= own if part == "spectral" else {"loss": own}
     write(tmp_path / "proof.npz", meta, arrays)
     np.savez(tmp_path / "data.npz", **data("huber"))
     valid, why = standalone()(tmp_path / "proof.npz", tmp_path / "data.npz")
     assert not valid
     assert "does not cover" in why
+
+
+def test_the_text_and_positive_semidefinite_matrices(tmp_path):
+    """Their bound is that of eigenvalues, and no other matrix of the ball is feasible."""
+    rows, cols = np.divmod(np.arange(36), 6)
+    values = np.random.default_rng(0).standard_normal((6, 6))
+    given = {"rows": rows, "cols": cols, "values": -(values @ values.T).ravel()}
+    np.savez(tmp_path / "data.npz", **given)
+    files = {}
+    for h in (TracePSD(5.0), NuclearBall(5.0)):
+        case = wp.Problem(Completion(*given.values(), (6, 6), loss=Huber(1.0)), None, h)
+        path = tmp_path / f"{type(h).__name__}.npz"
+        wp.minimize(case).proof.save(path)
+        assert standalone()(path, tmp_path / "data.npz")[0]
+        files[type(h)] = read(path)
+    meta, arrays = files[NuclearBall]
+    meta["terms"] = files[TracePSD][0]["terms"]
+    write(tmp_path / "forged.npz", meta, arrays)
+    assert not standalone()(tmp_path / "forged.npz", tmp_path / "data.npz")[0]

@@ -5,7 +5,7 @@ computed in float64 from the data, the claimed X and the dual point, with an exp
 allowance for every rounding error.
 """
 
-from weakprox.verifier.claims import Claim, Statement, Verdict, check, proved
+from weakprox.verifier.claims import Claim, Statement, Verdict, check, proved, rejected
 from weakprox.verifier.entries import (
     Entries,
     HuberEntry,
@@ -53,4 +53,5 @@ __all__ = [
     "Verdict",
     "check",
     "proved",
+    "rejected",
 ]
