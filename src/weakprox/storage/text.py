@@ -20,7 +20,7 @@ from weakprox.resources.memory import room
 from weakprox.storage import table
 from weakprox.storage.dialect import LOOKED_AT, MISSING, Rows, chosen
 from weakprox.storage.meant import UTF8, in_numbers
-from weakprox.storage.sheets import Cells
+from weakprox.storage.sheets import SHEETS, Cells
 from weakprox.storage.table import Contents, FileError, Labels, Matrix
 
 SAY = "header= (--header, --no-header) to say which it is"
@@ -298,7 +298,8 @@ class _Reader:
                 else "an empty cell"
             )
             given = f"{kind} at {where}"
-            if column == self.width - 1 > 0 and row == 1 and not cell.strip():
+            last = column == self.width - 1 > 0 and row == 1 and not cell.strip()
+            if last and self.path.suffix.lower() not in SHEETS:
                 given += ", perhaps after a separator at the end of the line"
             raise FileError(self.path, given, f"a number{table.FILLED_BY}")
         if not _is_number(cell):
