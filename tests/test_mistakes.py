@@ -246,6 +246,16 @@ MISTAKES = {
         wp.InputError,
         ["outside the set", "a feasible point"],
     ),
+    "a frame as the start": (
+        lambda: wp.minimize(PROBLEM, start=pd.DataFrame(0.0 * M)),
+        wp.InputError,
+        ["start: got DataFrame", "an array of shape (12, 8)"],
+    ),
+    "a frame with gaps in columns that can have them": (
+        lambda: losses.Denoising(pd.DataFrame(HOLES).astype("Float64")),
+        wp.InputError,
+        ["NaN", "losses.Completion"],
+    ),
     "an array times a penalty": (
         lambda: np.ones(3) * penalties.L1(1.0),
         wp.InputError,
@@ -493,6 +503,12 @@ def test_nullable_and_mixed_columns_are_numbers():
     frame["c"] = pd.Series([1, 2, 3], dtype=object)
     loss = losses.Denoising(frame)
     np.testing.assert_array_equal(loss.target, frame.astype(float).to_numpy())
+
+
+def test_gaps_of_nullable_columns_are_missing():
+    frame = pd.DataFrame(HOLES).astype("Float64")
+    found = losses.Completion.from_dense(frame)
+    assert found.n_terms == np.isfinite(HOLES).sum()
 
 
 @pytest.mark.filterwarnings("ignore:the matrix subclass")

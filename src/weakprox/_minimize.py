@@ -342,7 +342,8 @@ def _first_point(problem: Problem, solver: Method, start: Any) -> Array | LowRan
         start = start.dense()
     arguments.refuse_foreign("start", start)
     if not arrays.is_array(start) or tuple(start.shape) != problem.shape:
-        given = getattr(start, "shape", type(start).__name__)
+        shape = tuple(getattr(start, "shape", ()))
+        given = shape if shape and shape != problem.shape else type(start).__name__
         raise ShapeError("start", given, f"an array of shape {problem.shape}")
     X = arrays.zeros(problem.shape, problem.loss.reference)
     if namespace(start) is not namespace(X) or not arrays.is_real(start):

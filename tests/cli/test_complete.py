@@ -1,13 +1,18 @@
 """`weakprox complete`."""
 
 import csv
+import io
 import json
 import re
+from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 import scipy.io
 import scipy.sparse
+
+from weakprox.storage.long import read_long, write_long
 
 
 @pytest.fixture
@@ -154,3 +159,46 @@ def test_stored_entries_of_a_sparse_file_are_the_observations(name, table, weakp
     assert found[0][0] == pytest.approx(found[1][0], rel=1e-6)
     np.testing.assert_allclose(found[0][1], found[1][1], atol=1e-4)
     assert found[0][1][rows[0], cols[0]] == 0.0
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        ((*NAMES, "--pairs", "pairs.csv", "-o", "pairs.csv"), "the input file itself"),
+        (("--row", "who", "--col", "who", "--value", "stars"), "--col: got 'who'"),
+        (("--row", "who", "--col", "film", "--value", "film"), "--value: got 'film'"),
+        ((*NAMES, "--no-header"), "--no-header: got a long table"),
+        ((*NAMES, "--index-col", 1), "--index-col: got a long table"),
+        ((*NAMES, "--key", "Sheet 1"), "--key: got a long table"),
+        ((*NAMES, "--loss", "logistic"), "ratings.csv: got"),
+    ],
+)
+def test_what_does_not_fit_a_long_table(words, says, table, refused):
+    with open("pairs.csv", "w", encoding="utf-8") as file:
+        file.write("who,film\np1,f2\n")
+    refused("complete", "ratings.csv", *words, says=says)
+
+
+def test_observations_are_not_replaced_by_predictions(table, refused):
+    with open("ratings.csv", encoding="utf-8") as file:
+        lines = file.read().replace("stars", "prediction")
+    with open("named.csv", "w", encoding="utf-8") as file:
+        file.write(lines)
+    names = (*NAMES[:-1], "prediction")
+    refused("complete", "named.csv", *names, "-o", "out.csv", says="--value: got 'prediction'")
+
+
+@pytest.mark.parametrize("suffix", ["csv", "parquet"])
+def test_a_long_table_from_standard_input(suffix, table, weakprox, monkeypatch):
+    file = Path("ratings.csv")
+    if suffix == "parquet":
+        pytest.importorskip("pyarrow")
+        file = Path("ratings.parquet")
+        write_long(file, read_long("ratings.csv", NAMES[1::2], ("stars",)))
+    stdin = SimpleNamespace(buffer=io.BytesIO(file.read_bytes()))
+    monkeypatch.setattr("weakprox.cli.reading.sys", SimpleNamespace(stdin=stdin))
+    done = weakprox("complete", "-", *NAMES, "--lam", "2", "--json")
+    assert done.exit_code == 0, done.stderr
+    assert json.loads(done.stdout)["shape"] == [30, 20]
+    stdin.buffer = io.BytesIO(b"who,film\na,b\n")
+    assert "standard input: got no column 'stars'" in weakprox("complete", "-", *NAMES).stderr

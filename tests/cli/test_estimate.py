@@ -295,6 +295,6 @@ def test_every_plot_of_the_report_as_a_picture(folder, weakprox, refused):
 
 def test_pictures_need_a_report_and_a_directory(folder, refused):
     (folder / "plots").mkdir()
-    refused("estimate", "m.npy", *PROBLEM, "--figures", "plots", says="--report")
+    refused("estimate", "m.npy", *PROBLEM, "--figures", "plots", says=("--figures", "--report"))
     words = ("--report", "r.html", "--figures", "nowhere")
     refused("estimate", "m.npy", *PROBLEM, *words, says=("nowhere", "directory"))

@@ -42,8 +42,9 @@ def test_a_large_lam_that_fits_gives_zero(folder, weakprox):
     assert json.loads(done.stdout)["lower_bound"] > 0
 
 
-def test_numbers_too_small_to_square_are_not_called_zeros(folder, refused, matrix):
-    np.save("tiny.npy", matrix * 1e-200)
+@pytest.mark.parametrize("size", [1e-200, 1e-149])
+def test_numbers_too_small_to_square_are_not_called_zeros(folder, refused, matrix, size):
+    np.save("tiny.npy", matrix * size)
     for options in ((), ("--lam", 1e-200, "--tau", 1e-198), ("--eps", 1e-300)):
         refused("estimate", "tiny.npy", *options, says=("tiny.npy", "squares underflow"))
 

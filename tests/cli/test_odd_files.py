@@ -50,6 +50,7 @@ MISTAKES = {
     "a minus of typographers": ("a,b\n\u22121.5,2\n3,4\n", "ASCII"),
     "an accountant's minus": ("a,b\n1,(1.5)\n3,4\n", "-1.5"),
     "a dash for what is missing": ("a,b\n1,-\n3,4\n", "write NA"),
+    "a formula that failed": ("a,b\n1,2\n3,#DIV/0!\n", "the formula of this cell failed"),
     "a column of text": ("name,a,city\nann,1,rome\nbob,2,bonn\n", ["'city'", "--index-col"]),
     "a column of dates": ("a,day\n1,2020-01-01\n2,2020-01-02\n", ["dates", "--index-col"]),
     "a comment": ("# mine\na,b\n1,2\n3,4\n", ["the comment '# mine'", ".txt"]),

@@ -3,12 +3,15 @@
 import io
 import json
 import shlex
+import zipfile
 from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
+import pandas as pd
 import pytest
 
+from weakprox.cli.reading import stored
 from weakprox.storage import read_matrix
 
 
@@ -93,9 +96,24 @@ def test_standard_input(folder, weakprox, matrix, monkeypatch, suffix):
     assert "nothing" in weakprox("info", "-").stderr
 
 
-def test_missing_entries_lead_to_impute_and_complete(folder, weakprox):
-    (folder / "m.csv").write_text("a,b,c\n1,NA,2\n3,4,5\n")
-    done = weakprox("estimate", "m.csv")
+@pytest.mark.parametrize(
+    ("part", "suffix"),
+    [("[Content_Types].xml", ".xlsx"), ("mimetype", ".ods"), ("M.npy", ".npz")],
+)
+def test_the_kind_of_an_archive_on_standard_input(part, suffix, monkeypatch):
+    held = io.BytesIO()
+    with zipfile.ZipFile(held, "w") as archive:
+        archive.writestr(part, b"")
+    stdin = SimpleNamespace(buffer=io.BytesIO(held.getvalue()))
+    monkeypatch.setattr("weakprox.cli.reading.sys", SimpleNamespace(stdin=stdin))
+    assert stored().suffix == suffix
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".parquet"])
+def test_missing_entries_lead_to_impute_and_complete(suffix, folder, weakprox):
+    frame = pd.DataFrame({"a": [1.0, 3.0], "b": [None, 4.0], "c": [2.0, 5.0]})
+    (frame.to_csv if suffix == ".csv" else frame.to_parquet)(f"m{suffix}", index=False)
+    done = weakprox("estimate", f"m{suffix}")
     assert done.exit_code == 2
     assert "weakprox impute" in done.stderr
     assert "weakprox complete" in done.stderr

@@ -111,3 +111,10 @@ def test_estimate_without_a_bound_writes_the_rest(folder, weakprox):
 def test_the_proof_has_a_name_of_its_own(refused):
     refused("estimate", "m.npy", "--proof", "proof.json", says=".npz")
     refused("estimate", "m.npy", "--proof", "x.npz", "--factors", "x.npz", says="same file")
+
+
+def test_errors_name_the_files(proved, refused, matrix):
+    np.save("other.npy", matrix + 1.0)
+    refused("verify", "proof.npz", "--data", "other.npy", says="proof.npz: got one about other")
+    np.save("small.npy", matrix[:2])
+    refused("verify", "proof.npz", "--data", "small.npy", says="small.npy: got M of shape")

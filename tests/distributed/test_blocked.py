@@ -47,6 +47,8 @@ def test_elastic_net_and_float32():
     single = wp.minimize(problem(da.from_array(M.astype("float32")), TAU), tol=1e-4)
     assert single.certified
     assert single.low_rank.U.dtype == np.float32
+    swapped = M.astype("float32").astype(np.dtype("float32").newbyteorder())
+    assert wp.minimize(problem(da.from_array(swapped), TAU), tol=1e-4).value == single.value
 
 
 def test_integers_and_extreme_sizes(here):

@@ -95,6 +95,8 @@ def test_the_command_line(cluster, tmp_path):
     path = tmp_path / "noisy.npy"
     np.save(path, M)
     args = ["estimate", str(path), "--lam", "0.8", "--tau", f"{TAU}", "--json"]
+    proof, report = tmp_path / "proof.npz", tmp_path / "report.html"
+    args += ["--proof", str(proof), "--report", str(report)]  # with data on the workers
     address = ["--scheduler", cluster.scheduler_address]
     found = CliRunner().invoke(app, [*args, *address])
     assert found.exit_code == 0, found.stderr
@@ -102,6 +104,8 @@ def test_the_command_line(cluster, tmp_path):
     plain = wp.minimize(problem(M, TAU), Staying(), eps=told["eps"])
     assert told["solver"] == "LeanSplitting"
     assert told["value"] == pytest.approx(plain.value, rel=1e-10)
+    assert wp.verify(proof, problem(M, TAU))
+    assert report.exists()
 
 
 @pytest.mark.parametrize("seen", [True, False], ids=["read", "sent"])

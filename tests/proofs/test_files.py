@@ -118,6 +118,19 @@ def test_missing_and_unknown_members(good, tmp_path):
         {"claims": {"certified": "yes"}},
         {"claims": {"eps": "1"}},
         {"claims": {"strong_convexity": -1.0}},
+        {"claims": {"value": 10**400}},
+        {
+            "terms": {
+                "penalty": [
+                    {"kind": "box", "above": 1.0, "below": 1.0, "curvature": 0.0, "lam": 9.0}
+                ]
+            }
+        },
+        {"terms": {"penalty": [{"kind": "groups", "lam": 1.0, "axis": 1.0}]}},
+        {"terms": {"penalty": [{"kind": "groups", "lam": 1.0, "axis": 2}]}},
+        {"terms": {"spectral": {"kind": "ball", "tau": 30.0, "lam": 1.0}}},
+        {"terms": {"loss": {"kind": "Denoising", "weights": True}}},
+        {"terms": {"loss": {"kind": "Completion", "reduction": "sum", "mean": 1.0}}},
     ],
 )
 def test_descriptions_that_make_no_sense(change, good, tmp_path):
@@ -248,3 +261,12 @@ def test_checksum_does_not_depend_on_the_parts(monkeypatch):
     monkeypatch.setattr("weakprox.proofs.pieces.BYTES", 70 * 8 * 7)
     assert piece("M", M).checksum() == whole
     assert piece("M", np.asfortranarray(M)).checksum() == whole
+
+
+@pytest.mark.parametrize("name", ["X_U", "X_s"])
+def test_numbers_that_overflow_are_rejected(name, good, tmp_path):
+    meta, arrays = members(good)
+    other = np.array(arrays[name])
+    other.flat[0] = 1e308
+    rewritten(tmp_path / "bad.npz", meta, {**arrays, name: other})
+    assert not wp.verify(tmp_path / "bad.npz", simple())

@@ -7,7 +7,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 from proofs._cases import matrix
-from soak.proofs import standalone
+from soak.proofs import read, standalone, write
 
 import weakprox as wp
 from weakprox import verifier
@@ -15,7 +15,7 @@ from weakprox.errors import ProofError
 from weakprox.losses import Completion, Huber
 from weakprox.proofs.observed import integers
 from weakprox.proofs.proof import verify_data
-from weakprox.spectral import NuclearBall, NuclearNorm
+from weakprox.spectral import NuclearBall, NuclearNorm, TracePSD
 from weakprox.verifier import entries, sparse
 
 SHAPE = (24, 18)
@@ -333,3 +333,58 @@ def test_repeated_observations_count_once_in_the_slope():
     np.testing.assert_allclose(model.sparse.toarray()[[0, 2], [1, 3]], -25.0)
     np.testing.assert_allclose(model.rows(0, 4), model.sparse.toarray())
     assert np.linalg.norm(model.sparse.data) >= np.linalg.norm(model.rows(0, 4))
+
+
+@pytest.mark.parametrize(
+    ("size", "fine"), [(1 << 36, True), (1 << 38, False), (-(1 << 38), False)]
+)
+def test_integers_of_many_observations(size, fine):
+    """Those of 2^25 observations have fewer bits, so that sums do not overflow."""
+    assert entries.summable(np.broadcast_to(np.int64(size), (1 << 25,))) is fine
+
+
+def test_the_text_takes_integers_only(good, tmp_path):
+    """Sums of fractions are not tested in integers."""
+    _, _, path = good
+    meta, arrays = read(path)
+    np.savez(tmp_path / "data.npz", **data("logistic"))
+    write(tmp_path / "proof.npz", meta, arrays)
+    assert standalone()(tmp_path / "proof.npz", tmp_path / "data.npz")[0]
+    write(tmp_path / "proof.npz", meta, {**arrays, "q": arrays["q"].astype(float)})
+    valid, why = standalone()(tmp_path / "proof.npz", tmp_path / "data.npz")
+    assert not valid
+    assert "integer" in why
+
+
+@pytest.mark.parametrize("part", ["loss", "spectral"])
+def test_the_text_refuses_what_it_does_not_cover(part, tmp_path):
+    """It does not know functions of the user."""
+    case = problem("huber", NuclearBall(6.0))
+    wp.minimize(case).proof.save(tmp_path / "proof.npz")
+    meta, arrays = read(tmp_path / "proof.npz")
+    own = {"kind": "own", "name": "Mine"}
+    meta["terms"][part] |= own if part == "spectral" else {"loss": own}
+    write(tmp_path / "proof.npz", meta, arrays)
+    np.savez(tmp_path / "data.npz", **data("huber"))
+    valid, why = standalone()(tmp_path / "proof.npz", tmp_path / "data.npz")
+    assert not valid
+    assert "does not cover" in why
+
+
+def test_the_text_and_positive_semidefinite_matrices(tmp_path):
+    """Their bound is that of eigenvalues, and no other matrix of the ball is feasible."""
+    rows, cols = np.divmod(np.arange(36), 6)
+    values = np.random.default_rng(0).standard_normal((6, 6))
+    given = {"rows": rows, "cols": cols, "values": -(values @ values.T).ravel()}
+    np.savez(tmp_path / "data.npz", **given)
+    files = {}
+    for h in (TracePSD(5.0), NuclearBall(5.0)):
+        case = wp.Problem(Completion(*given.values(), (6, 6), loss=Huber(1.0)), None, h)
+        path = tmp_path / f"{type(h).__name__}.npz"
+        wp.minimize(case).proof.save(path)
+        assert standalone()(path, tmp_path / "data.npz")[0]
+        files[type(h)] = read(path)
+    meta, arrays = files[NuclearBall]
+    meta["terms"] = files[TracePSD][0]["terms"]
+    write(tmp_path / "forged.npz", meta, arrays)
+    assert not standalone()(tmp_path / "forged.npz", tmp_path / "data.npz")[0]

@@ -288,6 +288,19 @@ def test_the_compiled_pass_stores_the_same(monkeypatch):
     assert np.abs(apart).max() <= 1
 
 
+@pytest.mark.parametrize("kind", ["f4", "f8"])
+def test_the_compiled_pass_and_the_other_byte_order(monkeypatch, kind):
+    pytest.importorskip("numba")
+    M = np.kron(np.ones((3, 4)), matrix()).astype(kind)
+    monkeypatch.setattr("weakprox.passes.compiling.COMPILED_FROM", 1)
+    proofs = []
+    for data in (M, M.astype(M.dtype.newbyteorder())):
+        problem = wp.Problem(Denoising(data), L1(0.3), NuclearBall(60.0))
+        proofs.append(wp.minimize(problem, LeanSplitting(), proof=True).proof)
+        assert wp.verify(proofs[-1], problem)
+    assert proofs[0].claims == proofs[1].claims
+
+
 def test_the_run_itself_is_the_same_with_and_without():
     problem = simple()
     one, two = (wp.minimize(problem, proof=keep) for keep in (True, False))

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from proofs._cases import matrix, simple
-from soak.proofs import run, standalone
+from soak.proofs import read, run, standalone, write
 
 import weakprox as wp
 from weakprox import verifier
@@ -317,6 +317,48 @@ def test_the_standalone_verifier_casts_no_data(tmp_path):
     assert standalone()(tmp_path / "proof.npz", tmp_path / "M.npy")[0] is False
     np.save(tmp_path / "M.npy", matrix().astype(np.float32))
     assert standalone()(tmp_path / "proof.npz", tmp_path / "M.npy")[0] is True
+
+
+def accepted(path, data):
+    """Whether the stand-alone verifier accepts a file; it may also end with an error."""
+    try:
+        return standalone()(path, data)[0]
+    except (AssertionError, IndexError, ValueError):
+        return False
+
+
+def forged(path, claims, **arrays):
+    """The proof file with other arrays and claims that hold if they are taken at their word."""
+    meta, found = read(path)
+    meta["claims"] |= {"certified": False, "eps": 1e9, **claims}
+    write(path, meta, {**found, **arrays})
+
+
+@pytest.mark.parametrize("how", ["broadcast", "dense"])
+def test_the_point_of_a_forged_file_has_its_shape(how, tmp_path):
+    """f is computed at another point than the one whose nuclear norm is small."""
+    M = 3.0 + 0.01 * matrix()
+    np.save(tmp_path / "M.npy", M)
+    problem = wp.Problem(wp.losses.Denoising(M), None, wp.spectral.NuclearBall(20.0))
+    proof = wp.minimize(problem).proof
+    proof.save(tmp_path / "proof.npz")
+    claims = {"value": 0.5 * proof.lower_bound, "lower_bound": 0.0}
+    factors = {"X_U": np.ones((1, 1)), "X_s": np.ones(1), "X_Vt": np.full((1, M.shape[1]), 3.0)}
+    forged(tmp_path / "proof.npz", claims, **(factors if how == "broadcast" else {"X": M}))
+    assert not accepted(tmp_path / "proof.npz", tmp_path / "M.npy")
+
+
+def test_the_dual_point_of_a_forged_file_has_its_shape(tmp_path):
+    """One number for each row passes for a group of length one, and is repeated."""
+    M = 3.0 + 0.01 * matrix()
+    np.save(tmp_path / "M.npy", M)
+    penalty, ball = wp.penalties.GroupL2(2.0), wp.spectral.NuclearBall(1e3)
+    problem = wp.Problem(wp.losses.Denoising(M), penalty, ball)
+    proof = wp.minimize(problem).proof
+    proof.save(tmp_path / "proof.npz")
+    claims = {"value": 3.0 * proof.value, "lower_bound": 1.2 * proof.value}
+    forged(tmp_path / "proof.npz", claims, y0=np.ones((len(M), 1)))
+    assert not accepted(tmp_path / "proof.npz", tmp_path / "M.npy")
 
 
 @pytest.mark.parametrize("first", range(0, 100, 25))

@@ -1,11 +1,15 @@
 """Text as other programs write it: separators, decimal commas, indices, sheets."""
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 
 from weakprox import InputError
 from weakprox.storage import FileError, read_matrix
 from weakprox.storage.long import read_long
+from weakprox.storage.sheets import Cells
+from weakprox.storage.text import Layout, read_cells
 
 GOOD = np.array([[1.5, -2.0, 3.25], [4.0, 5.5, -6.75], [7.0, 8.0, 9.125]])
 
@@ -353,6 +357,14 @@ def ods():
             "</office:document-content>",
         }
     )
+
+
+def test_rows_of_sheets_have_no_separators():
+    cells = Cells([["a", "b"], [1.0, ""], [3.0, 4.0]])
+    with pytest.raises(FileError) as caught:
+        read_cells(Path("m.xlsx"), cells, Layout(), missing=False, allowed=1 << 20)
+    assert "an empty cell at row 1, column 'b'" in str(caught.value)
+    assert "separator" not in str(caught.value)
 
 
 SHEETS = {".xlsx": xlsx, ".ods": ods}

@@ -39,3 +39,30 @@ def test_text_in_a_column_of_numbers_of_a_parquet_file(tmp_path):
         read_long(path, ("who",), ("who",))
     with pytest.raises(FileError, match="no column 'year'"):
         read_long(path, ("who", "year"), ())
+
+
+@pytest.mark.parametrize("missing", ["", None, np.nan])
+@pytest.mark.parametrize("suffix", [".csv", ".parquet"])
+def test_lines_without_an_id(suffix, missing, tmp_path):
+    path = tmp_path / f"long{suffix}"
+    ids = np.array([1.0, missing]) if missing is np.nan else np.array(["a", missing], object)
+    if suffix == ".csv":
+        path.write_text("who,rating\na,1\n,2\n")
+    else:
+        write_long(path, {"who": ids, "rating": np.ones(2)})
+    with pytest.raises(FileError, match=r"an empty cell in column 'who', (line 3|row 2)"):
+        read_long(path, ("who", "rating"), ("rating",))
+
+
+def test_several_columns_of_one_name(tmp_path):
+    path = tmp_path / "long.csv"
+    path.write_text("who,rating,rating\na,1,2\n")
+    with pytest.raises(FileError, match="several columns 'rating'"):
+        read_long(path, ("who", "rating"), ("rating",))
+
+
+def test_numbers_have_no_underscores(tmp_path):
+    path = tmp_path / "long.csv"
+    path.write_text("who,rating\na,1_000\n")
+    with pytest.raises(FileError, match="'1_000' in column 'rating', line 2"):
+        read_long(path, ("who", "rating"), ("rating",))

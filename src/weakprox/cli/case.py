@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from weakprox._minimize import SMALLEST
 from weakprox.arguments import accuracy, nonnegative, positive
 from weakprox.cli.reading import AS_FOUND, Reading
 from weakprox.distributed.remote import handed_over
@@ -182,9 +183,9 @@ def _check_room(table: Table, matrix: Any, psd: bool) -> None:
 
 
 def _check_squares(file: Path, matrix: Any) -> None:
-    """Raise if the squares of small entries underflow, and with them the value at zero."""
+    """Raise if the squares of small entries underflow."""
     most = largest(matrix)
-    if most > 0.0 and value_at_zero(matrix) < sys.float_info.min:
+    if 0.0 < most < SMALLEST:
         given = f"entries up to {most:.1e}, whose squares underflow"
         wanted = f"larger ones: multiply the matrix, --lam and --tau by {1.0 / most:.0e}, say"
         raise FileError(file, given, wanted)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import sys
 import time
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -15,7 +17,7 @@ from weakprox.cli import options
 from weakprox.cli.console import as_json, plain_warnings
 from weakprox.cli.options import unset
 from weakprox.cli.outputs import Outputs, ended
-from weakprox.cli.reading import AS_FOUND, Reading, layout_options
+from weakprox.cli.reading import AS_FOUND, STDIN, Reading, layout_options, naming, stored
 from weakprox.errors import InputError
 from weakprox.storage.long import READS, read_long, write_long
 from weakprox.storage.matrices import write_matrix
@@ -26,6 +28,7 @@ if TYPE_CHECKING:
 
 LOSSES = ("squared", "huber", "logistic", "poisson")
 INTERCEPTS = ("both", "rows", "columns", "none")
+PREDICTION = "prediction"  # name of the column that is added to a long table
 
 
 @layout_options
@@ -82,7 +85,8 @@ def complete(
     one_of("intercepts", intercepts, INTERCEPTS)
     names = _names(row, col, value, pairs)
     paths = {"output": output, "report": report, "summary": summary}
-    outputs = Outputs.planned([file], tables=() if names is None else READS, **paths)
+    read = [file] if pairs is None else [file, pairs]
+    outputs = Outputs.planned(read, tables=() if names is None else READS, **paths)
     if names is None:
         table = _matrix(file, reading)
         # stored entries of a sparse matrix are the observations
@@ -90,13 +94,14 @@ def complete(
         given: tuple[Any, ...] = (M, None, None)
         wanted = None
     else:
+        _check_table(names, reading, output)
         layout = {"sep": reading.sep, "decimal": reading.decimal}
-        columns = read_long(file, names, names[2:], **layout)
+        columns = _read(file, names, names[2:], **layout)
         kept = ~np.isnan(columns[names[2]])
         if not kept.any():
             raise FileError(file, f"no number in column '{names[2]}'", "observations")
         given = tuple(columns[name][kept] for name in names)
-        wanted = columns if pairs is None else read_long(pairs, names[:2], (), **layout)
+        wanted = columns if pairs is None else _read(pairs, names[:2], (), **layout)
     from weakprox.estimators import MatrixCompletion  # needs scikit-learn
 
     left = max(0.0, max_seconds - (time.monotonic() - begun))
@@ -110,7 +115,7 @@ def complete(
         random_state=seed,
         verbose=not quiet and sys.stderr.isatty(),
     )
-    with plain_warnings():
+    with plain_warnings(), naming(file):
         model.fit(*given)
     found = {
         "shape": [len(model.row_ids_), len(model.column_ids_)],
@@ -128,7 +133,7 @@ def complete(
             write_matrix(path, _filled(model, table), table.rows, table.columns)
         else:
             predicted = model.predict(wanted[names[0]], wanted[names[1]])
-            write_long(path, {**wanted, "prediction": predicted})
+            write_long(path, {**wanted, PREDICTION: predicted})
 
     labels = (model.row_ids_, model.column_ids_)
     if names is None:
@@ -183,6 +188,33 @@ def _names(
         return None
     missing = "row" if row is None else "col" if col is None else "value"
     raise InputError(missing, "nothing", "a column: all of --row, --col and --value, or none")
+
+
+def _check_table(names: tuple[str, str, str], reading: Reading, output: Path | None) -> None:
+    """Raise on names and options that a long table cannot have."""
+    row, col, value = names
+    if row == col or value in (row, col):
+        option, same = ("col", row) if row == col else ("value", value)
+        raise InputError(option, repr(same), "three different columns")
+    if output is not None and PREDICTION in names:
+        option = ("row", "col", "value")[names.index(PREDICTION)]
+        wanted = "another name: the predictions are written to a column of this name"
+        raise InputError(option, repr(PREDICTION), wanted)
+    for word in replace(reading, sep=None, decimal=None).words():
+        if word.startswith("--") and word != "--header":
+            raise InputError(word, "a long table", "a matrix for this option")
+
+
+def _read(
+    file: Path, names: Sequence[str], numbers: Sequence[str], **layout: Any
+) -> dict[str, Any]:
+    """Read columns of a long table, or of standard input for "-"."""
+    if file != STDIN:
+        return read_long(file, names, numbers, **layout)
+    try:
+        return read_long(stored(), names, numbers, **layout)
+    except FileError as error:
+        raise FileError(STDIN, error.given, error.wanted) from None
 
 
 def _is_sparse(table: Table) -> bool:

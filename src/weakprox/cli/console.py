@@ -36,6 +36,7 @@ OPTIONS = {"lam", "tau", "rank", "eps", "tol", "seed", "key", "x_key", "solver"}
     "factors",
     "proof",
     "report",
+    "figures",
     "summary",
     "row",
     "col",

@@ -149,31 +149,32 @@ def estimate(
             progress=False if quiet else "auto",
             proof=proof is not None,
         )
-    outputs = _provable(result, outputs)
-    scale = 1.0 if no_debias or case.scale is None else case.scale
-    found = summarise(case, result, outputs)
-    found["tol"] = accuracy.get("tol", case.tol)
-    found["applied_scale"] = scale
-    command = None
-    if output is not None:
-        command = certify_command(output, case, reading, result.eps, scale)
-        found["certify"] = command
-    estimate = _scaled(result, scale)
-    labels = case.table.rows, case.table.columns
-    outputs.write(
-        found,
-        output=lambda path: write_matrix(path, estimate.X, *labels),
-        certify=lambda path: write_text(path, f"{command}\n"),
-        factors=lambda path: write_factors(path, *estimate.factors, *labels),
-        proof=lambda path: result.proof.save(path),
-        report=lambda path: _report(path, case, result, scale, figures),
-    )
-    if json:
-        typer.echo(as_json(found))
-    elif not quiet:
-        _show(case, result, found, outputs, automatic=method == "auto")
-        if command is not None:
-            typer.echo(f"To certify it again:\n  {command}")
+        # the data of a proof may be on the workers
+        outputs = _provable(result, outputs)
+        scale = 1.0 if no_debias or case.scale is None else case.scale
+        found = summarise(case, result, outputs)
+        found["tol"] = accuracy.get("tol", case.tol)
+        found["applied_scale"] = scale
+        command = None
+        if output is not None:
+            command = certify_command(output, case, reading, result.eps, scale)
+            found["certify"] = command
+        estimate = _scaled(result, scale)
+        labels = case.table.rows, case.table.columns
+        outputs.write(
+            found,
+            output=lambda path: write_matrix(path, estimate.X, *labels),
+            certify=lambda path: write_text(path, f"{command}\n"),
+            factors=lambda path: write_factors(path, *estimate.factors, *labels),
+            proof=lambda path: result.proof.save(path),
+            report=lambda path: _report(path, case, result, scale, figures),
+        )
+        if json:
+            typer.echo(as_json(found))
+        elif not quiet:
+            _show(case, result, found, outputs, automatic=method == "auto")
+            if command is not None:
+                typer.echo(f"To certify it again:\n  {command}")
     raise ended(result, found)
 
 

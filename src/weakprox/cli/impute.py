@@ -15,7 +15,7 @@ from weakprox.cli import options
 from weakprox.cli.console import as_json, plain_warnings, shown_path
 from weakprox.cli.options import unset
 from weakprox.cli.outputs import Outputs, ended
-from weakprox.cli.reading import AS_FOUND, Reading, layout_options
+from weakprox.cli.reading import AS_FOUND, Reading, layout_options, naming
 from weakprox.storage import FileError
 from weakprox.storage.matrices import write_matrix
 
@@ -78,7 +78,7 @@ def impute(
         random_state=seed,
         verbose=not quiet and sys.stderr.isatty(),
     )
-    with plain_warnings():
+    with plain_warnings(), naming(file):
         filled = model.fit_transform(M)
     found: dict[str, Any] = {
         "file": str(file),

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import inspect
+import io
 import sys
 import tempfile
-from collections.abc import Callable
+import zipfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import wraps
 from pathlib import Path
@@ -20,6 +23,7 @@ from weakprox.storage import FileError, Table, read_matrix
 from weakprox.storage.matrices import MAGIC
 
 STDIN = Path("-")
+DATA = ("X", "M", "rows", "cols", "values", "problem")  # arguments that hold what a file has
 _KEPT: list[Any] = []  # temporary folders, which last as long as the process
 
 
@@ -65,11 +69,10 @@ class Reading:
         if file != STDIN:
             found = read_matrix(file, **settings)
         else:
-            stored = _stored()
             try:
-                found = replace(read_matrix(stored, **settings), source=STDIN)
+                found = replace(read_matrix(stored(), **settings), source=STDIN)
             except FileError as error:
-                raise FileError("standard input", error.given, error.wanted) from None
+                raise FileError(STDIN, error.given, error.wanted) from None
         for doubt in found.doubts:
             typer.echo(f"weakprox: {shown_path(file)}: {doubt}", err=True)
         return found
@@ -110,19 +113,43 @@ def layout_options(command: Callable[..., None]) -> Callable[..., None]:
     return run
 
 
+@contextmanager
+def naming(file: Path) -> Iterator[None]:
+    """Name the file in errors about the data that a model was given."""
+    try:
+        yield
+    except InputError as error:
+        if error.argument not in DATA:
+            raise
+        raise FileError(file, error.given, error.wanted) from None
+
+
 def _column(given: str | None) -> int | str | None:
     """A number of a column as an integer, a name as it is."""
     return int(given) if given is not None and given.isdecimal() else given
 
 
-def _stored() -> Path:
-    """Standard input in a temporary file, whose suffix follows from its first bytes."""
+def stored() -> Path:
+    """Standard input in a temporary file, whose suffix follows from its contents."""
     content = sys.stdin.buffer.read()
     if not content:
-        raise FileError("standard input", "nothing", "a matrix")
+        raise FileError(STDIN, "nothing", "a matrix")
     suffix = next((name for magic, name in MAGIC.items() if content.startswith(magic)), ".csv")
+    if suffix == ".npz":
+        suffix = _kind_of_archive(content)
     folder = tempfile.TemporaryDirectory(prefix="weakprox-")
     _KEPT.append(folder)
     path = Path(folder.name) / f"stdin{suffix}"
     path.write_bytes(content)
     return path
+
+
+def _kind_of_archive(content: bytes) -> str:
+    """The suffix of a zip archive: that of a spreadsheet if it has the parts of one."""
+    try:
+        with zipfile.ZipFile(io.BytesIO(content)) as archive:
+            names = set(archive.namelist())
+    except zipfile.BadZipFile:
+        return ".npz"
+    parts = {"[Content_Types].xml": ".xlsx", "mimetype": ".ods"}
+    return next((suffix for part, suffix in parts.items() if part in names), ".npz")

@@ -11,10 +11,12 @@ from weakprox import __version__
 from weakprox.cli import options
 from weakprox.cli.console import DONE, REFUSED, as_json, show, shown_path
 from weakprox.cli.reading import AS_FOUND, Reading, layout_options
+from weakprox.errors import ProofError
 from weakprox.linalg.tiled import as_tiled, is_chunked
 from weakprox.proofs import Proof
 from weakprox.proofs.file import read_data
 from weakprox.proofs.proof import verify_data
+from weakprox.storage import FileError
 
 
 @layout_options
@@ -38,7 +40,13 @@ def verify(
     rejected, and 2 if a file cannot be read or belongs to other data.
     """
     found = Proof.load(proof)
-    verdict = verify_data(found, _arrays(found, data, reading))
+    try:
+        verdict = verify_data(found, _arrays(found, data, reading))
+    except ProofError as error:
+        files = {"proof": proof, "data": data}
+        if error.argument not in files:
+            raise
+        raise FileError(files[error.argument], error.given, error.wanted) from None
     summary = {
         "file": str(proof),
         "data": str(data),

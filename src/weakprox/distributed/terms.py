@@ -34,7 +34,7 @@ def checked_shape(name: str, array: Any, ndim: int) -> tuple[int, ...]:
 
 def float_of(name: str, dtype: Any) -> np.dtype[Any]:
     """The dtype to compute in; raises if the entries are not real numbers."""
-    dtype = np.dtype(dtype)
+    dtype = np.dtype(dtype).newbyteorder("=")  # blocks are converted
     if dtype in (np.float32, np.float64):
         return dtype  # type: ignore[no-any-return]
     if dtype.kind not in "iub":

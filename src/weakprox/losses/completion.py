@@ -593,8 +593,6 @@ class Completion:
         """Observed entries of a matrix that is NaN, or masked, elsewhere."""
         if isinstance(M, np.ma.MaskedArray):
             M = np.where(np.ma.getmaskarray(M), np.nan, np.asarray(M, float))
-        if hasattr(M, "to_numpy") and hasattr(M, "columns"):  # a data frame
-            M = np.asarray(M.to_numpy(), float)
         M = inputs.floating(inputs.as_array("M", M, 2))
         rows, cols = np.nonzero(~np.isnan(to_numpy(M)))
         if rows.size == 0:

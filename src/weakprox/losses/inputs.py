@@ -65,6 +65,8 @@ def of_frame(name: str, frame: Any) -> Any:
     found = frame.to_numpy()
     if found.dtype != object:
         return found
+    if hasattr(frame, "isna"):  # pandas.NA is no number
+        found = np.where(frame.isna().to_numpy(), np.nan, found)
     try:
         return found.astype(float)  # columns of several kinds, or with missing values
     except (TypeError, ValueError):
@@ -119,11 +121,13 @@ def check_size(name: str, size: float, shape: Any, most: float) -> float:
 
 
 def floating(value: Array) -> Array:
-    """The array itself, or converted to float64 if it holds integers."""
-    if arrays.is_floating(value):
-        return value
-    xp = arrays.namespace(value)
-    return xp.astype(value, xp.float64)
+    """The array itself; integers as float64, and numbers in the byte order of the machine."""
+    if not arrays.is_floating(value):
+        xp = arrays.namespace(value)
+        return xp.astype(value, xp.float64)
+    if isinstance(value, np.ndarray) and not value.dtype.isnative:
+        return value.astype(value.dtype.newbyteorder("="))  # compiled passes need it
+    return value
 
 
 def constant(name: str, value: float | None) -> float | None:

@@ -143,7 +143,10 @@ def _members(
 
 def _number(x: Any, *, least: float = -math.inf) -> bool:
     plain = isinstance(x, (int, float)) and not isinstance(x, bool)
-    return plain and math.isfinite(x) and x >= least
+    try:
+        return plain and math.isfinite(x) and x >= least
+    except OverflowError:  # an integer beyond the range of float64
+        return False
 
 
 KINDS = {
@@ -157,6 +160,17 @@ KINDS = {
     "norm": {"lam": 0.0},
     "own": {},
 }
+WHOLE = ("axis", "count")  # parameters that are integers
+# Parameters of losses. A file with others could show a reader more than is checked.
+LOSSES = {
+    "Denoising": {"samples"},
+    "Completion": {"reduction", "loss", "weights", "intercepts", "ridge", "scaling"},
+    "Sensing": {"form"},
+    "Logistic": {"intercept", "form"},
+    "Regression": {"intercept", "form"},
+    "own": {"name"},
+}
+INNER = {"huber": {"k"}, "own": {"name"}}  # parameters of losses of an entry
 
 
 def _check(path: PathLike, meta: Arrays, arrays: Arrays) -> None:
@@ -175,7 +189,8 @@ def _check(path: PathLike, meta: Arrays, arrays: Arrays) -> None:
     whole = isinstance(shape, list) and len(shape) == 2
     if not whole or not all(isinstance(n, int) and 1 <= n < 1 << 40 for n in shape):
         raise refuse(f"the shape {shape!r:.40}", "two positive integers")
-    fine = isinstance(loss, dict) and isinstance(loss.get("kind"), str)
+    fine = set(terms) <= {"shape", "loss", "penalty", "spectral"}
+    fine = fine and isinstance(loss, dict) and isinstance(loss.get("kind"), str)
     fine = fine and isinstance(parts, list) and len(parts) <= 100
     if not fine or (loss["kind"] == "Completion" and "reduction" not in loss):
         raise refuse("damaged terms", "a loss and the parts of a penalty")
@@ -186,9 +201,16 @@ def _check(path: PathLike, meta: Arrays, arrays: Arrays) -> None:
             _number(term.get(name), least=least) for name, least in numbers.items()
         ):
             raise refuse(f"a term {term!r:.60}", "one that Proof.save writes")
+        words = {"kind", "name"} if kind == "own" else {"kind", *numbers}
+        if set(term) - words or any(type(term.get(name, 0)) is not int for name in WHOLE):
+            raise refuse(f"a term {term!r:.60}", "one that Proof.save writes")
+        if kind == "groups" and term["axis"] > 1:
+            raise refuse(f"groups along axis {term['axis']}", "axis 0 or 1")
         if kind in ("ball", "psd", "norm") and not term.get("tau", term.get("lam")) > 0.0:
             raise refuse(f"a term {term!r:.60}", "a positive weight or radius")
     m, d = shape
+    if set(loss) - {"kind"} - LOSSES.get(loss["kind"], set(loss)):
+        raise refuse(f"a loss {loss!r:.80}", "one that Proof.save writes")
     if loss["kind"] == "Completion":
         _check_entries(refuse, loss)
     with_intercept = loss["kind"] in ("Logistic", "Regression")
@@ -219,7 +241,8 @@ def _check_entries(refuse: Any, loss: Any) -> None:
     inner, ridge = loss.get("loss", {"kind": "squared"}), loss.get("ridge", 0.0)
     kind = inner.get("kind") if isinstance(inner, dict) else None
     fine = kind in ("squared", "huber", "logistic", "poisson", "own")
-    fine = fine and _number(ridge, least=0.0)
+    fine = fine and not set(inner) - {"kind"} - INNER.get(str(kind), set())
+    fine = fine and _number(ridge, least=0.0) and isinstance(loss.get("weights", True), bool)
     fine = fine and (kind != "huber" or (_number(inner.get("k")) and inner["k"] > 0.0))
     fine = fine and loss["reduction"] in ("sum", "mean")
     fine = fine and loss.get("intercepts", "none") in ("none", "rows", "columns", "both")

@@ -17,7 +17,7 @@ from scipy.sparse import csr_array
 
 from weakprox import verifier as plain
 from weakprox.errors import ProofError
-from weakprox.verifier.entries import LARGEST
+from weakprox.verifier.entries import LARGEST, LARGEST_SUM
 
 Observed: TypeAlias = plain.Entries | plain.Outcomes
 Index = np.ndarray[Any, np.dtype[np.int64]]
@@ -36,7 +36,9 @@ def integers(q: Any, loss: Observed, most: float, reach: float) -> tuple[Any, in
         return np.zeros(len(q), np.int32), 0
     top = math.frexp(size)[1]
     short = loss.intercepts == "none" and reach * _rounding(loss, top - SHORT) <= most
-    exponent = top - (SHORT if short else LONG)
+    # fewer bits for more numbers: see `summable`
+    long = min(LONG, LARGEST_SUM.bit_length() - 2 - len(q).bit_length())
+    exponent = top - (SHORT if short else long)
     low, high = (
         np.clip(np.broadcast_to(end, q.shape), -LARGEST, LARGEST)
         for end in (

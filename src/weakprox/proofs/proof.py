@@ -196,7 +196,11 @@ def _checked(proof: Proof, told: Description) -> Verdict:
     if digest(told.pieces) != proof.digest:
         raise ProofError("proof", "one about other data", "the data that it was computed from")
     with np.errstate(over="ignore", invalid="ignore"):  # extreme numbers lead to a rejection
-        return check(proof.claim(), told.statement)
+        claim = proof.claim()
+        try:
+            return check(claim, told.statement)
+        except (OverflowError, np.linalg.LinAlgError):
+            return plain.rejected(claim, "Its numbers overflow when they are added up.")
 
 
 def _check_entries(proof: Proof, told: Description) -> None:

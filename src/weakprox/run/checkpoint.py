@@ -319,7 +319,9 @@ def _check_call(call: Call, earlier: Call, what: str, *besides: str) -> None:
         call = replace(call, solver=earlier.solver)  # whichever was chosen then
     names = earlier.unlike(call, besides=("automatic", *besides))
     if names:
-        given = f"{what} of another {', '.join(names).replace('_', ' ')}"
+        words = {"solver": "solver or setting of it"}  # such as rank
+        told = ", ".join(words.get(name, name.replace("_", " ")) for name in names)
+        given = f"{what} of another {told}"
         raise InputError("resume", given, "the same call")
 
 

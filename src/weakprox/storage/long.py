@@ -21,10 +21,11 @@ from weakprox.errors import InputError
 from weakprox.storage.dialect import LOOKED_AT, SEPARATORS, Rows, chosen, is_missing
 from weakprox.storage.meant import in_numbers, local
 from weakprox.storage.parquet import arrow
-from weakprox.storage.table import FileError, PathLike, refusing, shown_text
+from weakprox.storage.table import FileError, PathLike, as_numbers, refusing, shown_text
 
 READS = (".csv", ".tsv", ".parquet")
 BATCH = 1 << 17  # lines read at once
+AN_ID = "an id in each line"
 Column = np.ndarray[Any, np.dtype[Any]]
 
 
@@ -44,7 +45,8 @@ def read_long(
     Raises
     ------
     FileError
-        If the file cannot be read, lacks a column or has text where a number is wanted.
+        If the file cannot be read, lacks a column or an id, or has text where a number is
+        wanted.
     """
     source = Path(path)
     suffix = source.suffix.lower()
@@ -57,7 +59,7 @@ def read_long(
     else:
         found = _text(source, names, numbers, sep, decimal)
     return {
-        name: _numbers(source, name, column) if name in numbers else np.asarray(column)
+        name: (_numbers if name in numbers else _ids)(source, name, column)
         for name, column in found.items()
     }
 
@@ -116,6 +118,9 @@ def _text(
                 raise FileError(path, given, f"{len(header)}, as in the first line")
             for name, position in at.items():
                 cell = line[position]
+                if name not in numbers and not cell.strip():
+                    given = f"an empty cell in column '{name}', line {reader.line_num}"
+                    raise FileError(path, given, AN_ID)
                 found[name].append(_number(reader, name, cell) if name in numbers else cell)
     return found
 
@@ -123,13 +128,13 @@ def _text(
 def _number(reader: Rows, name: str, cell: str) -> float:
     """A cell of the line read last as a number, NaN if it is empty."""
     text = reader.pointed(cell)
-    try:
-        return np.nan if is_missing(text) else float(text)
-    except ValueError:
+    if is_missing(text):
+        return np.nan
+    found = as_numbers([text])
+    if found is None:
         given = f"{shown_text(text)} in column '{name}', line {reader.line_num}"
-        raise FileError(
-            reader.path, given, in_numbers(text, "a number, or an empty cell")
-        ) from None
+        raise FileError(reader.path, given, in_numbers(text, "a number, or an empty cell"))
+    return found[0]
 
 
 def _parquet(path: Path, names: Sequence[str]) -> dict[str, Any]:
@@ -157,6 +162,9 @@ def _positions(path: Path, header: Sequence[str], names: Sequence[str]) -> dict[
         shown = ", ".join(shown_text(name) for name in list(header)[:10])
         given = f"no column {', '.join(map(repr, missing))}"
         raise FileError(path, given, f"one of its columns: {shown}")
+    for name in names:
+        if list(header).count(name) > 1:
+            raise FileError(path, f"several columns {name!r}", "columns with different names")
     return {name: list(header).index(name) for name in names}
 
 
@@ -166,6 +174,18 @@ def _numbers(path: Path, name: str, column: Any) -> Column:
         return np.asarray(column, dtype=float)
     except (TypeError, ValueError):
         raise FileError(path, f"text in column '{name}'", "numbers") from None
+
+
+def _ids(path: Path, name: str, column: Any) -> Column:
+    """The column as an array of ids; raises if one is missing."""
+    found = np.asarray(column)
+    missing = found != found  # NaN and NaT
+    if found.dtype == object:
+        missing = np.array([one is None or one == "" or one != one for one in found], bool)
+    if missing.any():
+        given = f"an empty cell in column '{name}', row {np.flatnonzero(missing)[0] + 1}"
+        raise FileError(path, given, AN_ID)
+    return found
 
 
 @dataclass(frozen=True)
@@ -286,7 +306,7 @@ class LongFiles:
                             continue
                         if column.null_count:
                             given = f"an empty cell in column '{name}'"
-                            raise FileError(path, given, "an id in each line")
+                            raise FileError(path, given, AN_ID)
                         if pa.types.is_dictionary(column.type):
                             found[name] = column.dictionary_decode()
                     yield found

@@ -22,7 +22,7 @@ from weakprox.storage.dialect import SEPARATORS
 from weakprox.storage.market import read_mtx
 from weakprox.storage.meant import ELSEWHERE, local
 from weakprox.storage.parquet import read_parquet, write_parquet
-from weakprox.storage.sheets import read_sheet
+from weakprox.storage.sheets import SHEETS, read_sheet
 from weakprox.storage.table import Contents, FileError, Labels, PathLike, Table
 from weakprox.storage.text import (
     Header,
@@ -43,7 +43,6 @@ MAGIC = {
     b"%%MatrixMarket": ".mtx",
 }
 TEXTS = (".csv", ".tsv", ".txt")
-SHEETS = (".xlsx", ".ods")
 PICKLES = (b"\x80\x02", b"\x80\x03", b"\x80\x04", b"\x80\x05")
 
 

@@ -10,6 +10,7 @@ NOTHING = {"-", "--", "?", ".", "*", "none", "missing", "#n/a", "n.a."}
 # digits in groups of three, separated by one sign throughout
 _SIGNS = " ,.'\u00a0\u2009\u202f"  # including spaces of several widths
 _THOUSANDS = re.compile(rf"[+-]?\d{{1,3}}([{_SIGNS}])\d{{3}}(?:\1\d{{3}})*(?:[.,]\d+)?")
+_FAILED = re.compile(r"#(DIV/0!|VALUE!|REF!|NAME\?|NUM!|NULL!)")  # as spreadsheets write it
 _DATE = re.compile(r"\d{1,4}[-/.]\d{1,2}[-/.]\d{1,4}(?:[T ].*)?")
 UTF8 = (
     "text in UTF-8: save the file as CSV UTF-8, or convert it, for example by "
@@ -38,6 +39,8 @@ def in_numbers(cell: str, otherwise: str = OTHERWISE) -> str:
     bare = text.strip(CURRENCIES + " ")
     if text.lower() in NOTHING:
         return "a number; leave missing entries empty, or write NA"
+    if _FAILED.fullmatch(text):
+        return "a number: the formula of this cell failed; repair it, or leave the cell empty"
     if text.lower() in ("true", "false", "yes", "no"):
         return "a number: 1 or 0"
     if text.endswith("%"):

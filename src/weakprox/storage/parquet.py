@@ -10,7 +10,15 @@ import numpy as np
 
 from weakprox.display import counted
 from weakprox.resources.memory import shown_bytes
-from weakprox.storage.table import Contents, FileError, Labels, Matrix, checked_shape, claim
+from weakprox.storage.table import (
+    FILLED_BY,
+    Contents,
+    FileError,
+    Labels,
+    Matrix,
+    checked_shape,
+    claim,
+)
 
 INDEX = "__index_level_0__"  # where pandas puts row labels, after the columns
 ZEROS = re.compile(r"( 00:00:00)?\.0+(?=Z?$)")  # midnight and parts of a second
@@ -83,7 +91,7 @@ def _read(
             if column.null_count and not missing:
                 row = filled + int(np.flatnonzero(np.asarray(column.is_null()))[0]) + 1
                 given = f"an empty cell at row {row}, column '{names[j]}'"
-                raise FileError(path, given, "a number")
+                raise FileError(path, given, f"a number{FILLED_BY}")
             cells = column.to_numpy(zero_copy_only=False)
             if cells.dtype == object:  # booleans with gaps
                 cells = [np.nan if cell is None else float(cell) for cell in cells]

@@ -11,6 +11,7 @@ from weakprox.errors import InputError
 from weakprox.storage import table
 from weakprox.storage.table import FileError
 
+SHEETS = (".xlsx", ".ods")
 UNPACKED = 20  # largest memory, in bytes, for each byte of unpacked XML
 
 

@@ -20,7 +20,7 @@ from weakprox.resources.memory import room
 from weakprox.storage import table
 from weakprox.storage.dialect import LOOKED_AT, Rows, chosen, is_missing, is_value
 from weakprox.storage.meant import UTF8, in_numbers
-from weakprox.storage.sheets import Cells
+from weakprox.storage.sheets import SHEETS, Cells
 from weakprox.storage.table import Contents, FileError, Labels, Matrix
 
 SAY = "header= (--header, --no-header) to say which it is"
@@ -215,7 +215,8 @@ class _Reader:
         names = [cell.strip() for cell in cells]
         if str(self.index) in names:
             return names.index(str(self.index))
-        wanted = f"the number of a column from 1, or one of {', '.join(names[:10])}"
+        named = [name for name in names if name]
+        wanted = f"the number of a column from 1, or one of {', '.join(named[:10])}"
         raise InputError("index_col", repr(self.index), wanted)
 
     def _settle_labels(self, cells: list[str]) -> None:
@@ -288,7 +289,8 @@ class _Reader:
                 else "an empty cell"
             )
             given = f"{kind} at {where}"
-            if column == self.width - 1 > 0 and row == 1 and not cell.strip():
+            last = column == self.width - 1 > 0 and row == 1 and not cell.strip()
+            if last and self.path.suffix.lower() not in SHEETS:
                 given += ", perhaps after a separator at the end of the line"
             raise FileError(self.path, given, f"a number{table.FILLED_BY}")
         if not is_value(cell):

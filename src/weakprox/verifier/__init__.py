@@ -5,7 +5,7 @@ computed in float64 from the data, the claimed X and the dual point, with an exp
 allowance for every rounding error.
 """
 
-from weakprox.verifier.claims import Claim, Statement, Verdict, check
+from weakprox.verifier.claims import Claim, Statement, Verdict, check, rejected
 from weakprox.verifier.entries import (
     Entries,
     HuberEntry,
@@ -52,4 +52,5 @@ __all__ = [
     "Statement",
     "Verdict",
     "check",
+    "rejected",
 ]

@@ -175,6 +175,12 @@ def proved(claim: Claim, statement: Statement, value: float) -> Proved:
     return Proved(bound, start.error + least.error, least.sure, given.trusted)
 
 
+def rejected(claim: Claim, reason: str) -> Verdict:
+    """The verdict on a claim of which nothing could be computed."""
+    claimed = claim.value, claim.lower_bound, claim.eps
+    return Verdict(False, math.inf, -math.inf, math.inf, *claimed, reason)
+
+
 def check(claim: Claim, statement: Statement) -> Verdict:
     """Recompute everything and compare with the claim."""
     value, violation = worth(claim, statement)

@@ -27,7 +27,8 @@ from scipy.sparse import csr_array
 from weakprox.verifier import sums
 from weakprox.verifier.sums import Matrix, Model, Near, Point, U, added, dot, norm, total
 
-LARGEST = 1 << 40  # integers of a dual point; their sums must not overflow
+LARGEST = 1 << 40  # integers of a dual point
+LARGEST_SUM = 1 << 62  # of their sizes, so that no sum of them overflows
 
 
 @dataclass(frozen=True)
@@ -358,9 +359,10 @@ class Entries:
 def summable(integers: Any) -> bool:
     """Return True if these are integers, and no sum of them can overflow."""
     k = np.asarray(integers)
-    if k.dtype.kind != "i" or not 0 < k.size <= (1 << 62) // LARGEST:
+    if k.dtype.kind != "i" or k.size == 0:
         return False
-    return int(k.min()) >= -LARGEST and int(k.max()) <= LARGEST  # |least integer| overflows
+    most = max(-int(k.min()), int(k.max()))  # the absolute value of the least would overflow
+    return most <= LARGEST and most * k.size <= LARGEST_SUM
 
 
 def xlogx(p: Matrix) -> Matrix:

@@ -114,7 +114,7 @@ def test_an_automatic_choice_is_kept_whatever_memory_there_is(file, monkeypatch)
     rest = wp.minimize(denoising(), max_svds=90, **options)
     same(rest, whole)
     assert rest.reason == whole.reason
-    with pytest.raises(wp.InputError, match="another solver"):
+    with pytest.raises(wp.InputError, match="another solver or setting of it;"):
         wp.minimize(denoising(), rank=3, max_svds=90, **options)
 
 
