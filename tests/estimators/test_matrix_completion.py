@@ -13,6 +13,7 @@ from scipy.sparse import coo_array
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from weakprox import InputError, MatrixCompletion, ShapeError
+from weakprox.estimators._entries import Ids
 
 PAIRS = "predict takes pairs of ids, not rows of the matrix"
 GIVEN = {"scaling": "none", "debias": False, "random_state": 0}
@@ -331,3 +332,17 @@ def test_residuals_that_are_rounding_are_no_measure_for_huber():
     values = 1e3 + rng.integers(5, size=30)[:, None] + rng.integers(5, size=20)
     model = MatrixCompletion(1.0, loss="huber", scaling="none", debias=False).fit(values / 7.0)
     assert model.loss_.k == pytest.approx(float((values / 7.0).max()))
+
+
+@pytest.mark.parametrize("ids", [["u7", "u10", "u7", "u1"], [3, 1, 3, 2], [2.5, 0.5, 1.5, 0.5]])
+def test_ids_stored_as_objects_have_the_same_order(ids):
+    plain, codes = Ids.of("X", np.array(ids))
+    stored, same = Ids.of("X", np.array(ids, dtype=object))
+    assert stored.names.tolist() == plain.names.tolist()
+    assert np.array_equal(codes, same)
+
+
+def test_ids_that_cannot_be_sorted_keep_their_order():
+    mixed, codes = Ids.of("X", np.array(["b", 2, "a", 2], dtype=object))
+    assert mixed.names.tolist() == ["b", 2, "a"]
+    assert codes.tolist() == [0, 1, 2, 1]

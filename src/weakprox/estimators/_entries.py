@@ -41,7 +41,14 @@ class Ids:
             except TypeError:
                 unhashable = "ids that are not hashable"
                 raise InputError(argument, unhashable, "hashable ids") from None
-            return cls(_objects(table)), codes
+            names = list(table)
+            try:  # the order must not depend on how the ids are stored
+                order = sorted(range(len(names)), key=names.__getitem__)
+            except TypeError:
+                return cls(_objects(names)), codes
+            place = np.empty(len(order), np.int64)
+            place[order] = np.arange(len(order))
+            return cls(_objects(names[k] for k in order)), place[codes]
         if given.dtype.kind in "iu" and given.size and int(given.min()) >= 0:
             largest = int(given.max())
             if largest < DENSE_IDS * given.size + 1024:
