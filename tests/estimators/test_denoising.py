@@ -20,6 +20,7 @@ from unusual_data import UNUSUAL
 import weakprox as wp
 from weakprox import SparseLowRank, SparseLowRankCV
 from weakprox.selection import denoise, noise_level, search
+from weakprox.selection._anscombe import anscombe, counts_of, mean_count
 from weakprox.selection.denoise import NoisyMatrix
 from weakprox.selection.search import Deadline
 from weakprox.solvers._gap_driven import GapDriven
@@ -696,3 +697,56 @@ def test_sizes_whose_powers_overflow_are_refused(size):
 def test_weights_that_are_no_numbers_are_refused(lams):
     with pytest.raises(wp.InputError, match="lams: got"):
         SparseLowRankCV(lams, **SMALL, random_state=0).fit(M)
+
+
+def sparse_counts(seed=0):
+    rng = np.random.default_rng(seed)
+    U, V = (rng.gamma(2.0, 1.5, (n, 2)) * (rng.random((n, 2)) < 0.25) for n in (80, 60))
+    return U @ V.T, rng.poisson(U @ V.T).astype(float)
+
+
+def test_transformed_counts_have_smaller_errors_relative_to_their_noise():
+    mean, counts = sparse_counts()
+    plain, stable = (
+        SparseLowRank(stabilize=stabilize, random_state=0).fit(counts)
+        for stabilize in (False, True)
+    )
+    errors = [np.sum((model.matrix_ - mean) ** 2 / (mean + 0.1)) for model in (plain, stable)]
+    assert errors[1] < 0.5 * errors[0]
+    assert stable.noise_ == 1.0
+    assert stable.matrix_.min() >= 0.0
+    assert np.array_equal(stable.transform(sp.csr_array(counts)), stable.transform(counts))
+    rows = np.random.default_rng(1).poisson(mean).astype(float)
+    assert stable.score(rows) == pytest.approx(plain.score(rows), rel=0.3)
+    assert stable.score(rows[None]) == pytest.approx(-np.mean((rows - stable.matrix_) ** 2))
+
+
+def test_transformed_counts_of_zero_remain_zero():
+    _, counts = sparse_counts()
+    model = SparseLowRank(2.0, 200.0, stabilize=True, debias=False).fit(counts)
+    assert model.sparse_.nnz < counts.size / 2
+    at = model.sparse_.tocoo()
+    np.testing.assert_allclose(at.data, model.matrix_[at.row, at.col], atol=0.5)
+    zeros = SparseLowRank(1.0, 1.0, stabilize=True).fit(np.zeros((4, 3)))
+    assert not zeros.matrix_.any()
+
+
+@pytest.mark.parametrize("mean", [0.0, 0.3, 2.0, 40.0])
+def test_the_mean_of_transforms_gives_that_of_the_counts(mean):
+    counts = np.random.default_rng(0).poisson(mean, 200_000).astype(float)
+    assert mean_count(anscombe(counts).mean()) == pytest.approx(mean, rel=0.02, abs=1e-12)
+    np.testing.assert_allclose(counts_of(anscombe(counts)), counts, atol=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("settings", "X", "name"),
+    [
+        ({}, [[0.5, 1.0], [2.0, 3.0]], "X"),
+        ({}, [[-1.0, 1.0], [2.0, 3.0]], "X"),
+        ({"noise": "poisson"}, np.ones((3, 3)), "noise"),
+        ({"stabilize": "sqrt"}, np.ones((3, 3)), "stabilize"),
+    ],
+)
+def test_transforms_of_other_data_are_refused(settings, X, name):
+    with pytest.raises(wp.InputError, match=name):
+        SparseLowRank(**{"stabilize": True, **settings}).fit(X)

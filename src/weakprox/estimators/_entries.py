@@ -41,14 +41,14 @@ class Ids:
             except TypeError:
                 unhashable = "ids that are not hashable"
                 raise InputError(argument, unhashable, "hashable ids") from None
-            names = list(table)
+            found = list(table)
             try:  # the order must not depend on how the ids are stored
-                order = sorted(range(len(names)), key=names.__getitem__)
+                order = sorted(range(len(found)), key=found.__getitem__)
             except TypeError:
-                return cls(_objects(names)), codes
+                return cls(_objects(found)), codes
             place = np.empty(len(order), np.int64)
             place[order] = np.arange(len(order))
-            return cls(_objects(names[k] for k in order)), place[codes]
+            return cls(_objects(found[k] for k in order)), place[codes]
         if given.dtype.kind in "iu" and given.size and int(given.min()) >= 0:
             largest = int(given.max())
             if largest < DENSE_IDS * given.size + 1024:

@@ -22,6 +22,7 @@ from weakprox.losses.moments import Moments
 from weakprox.penalties import L1
 from weakprox.problem import Problem
 from weakprox.selection import folded, regularization_path
+from weakprox.selection._anscombe import anscombe, counts_of, mean_count
 from weakprox.selection.copy_scales import FEWEST, copy_scales, rescaled_moments, scales_differ
 from weakprox.selection.debias import debiasing, undone_by
 from weakprox.selection.denoise import Choice, NoisyMatrix, Tried, candidates
@@ -42,6 +43,7 @@ class _Denoiser(OneToOneFeatureMixin, TransformerMixin, Certified, ABC):
     psd: bool = False
     debias: bool | Literal["auto"] = True
     noise: float | str = "auto"
+    stabilize: bool = False
     rescale_copies: bool = False
     one_standard_error: bool | Literal["auto"] = "auto"
     tol: float = 1e-4
@@ -67,7 +69,7 @@ class _Denoiser(OneToOneFeatureMixin, TransformerMixin, Certified, ABC):
             self._warn_of_scales(samples)
             self._seen = sample_moments(samples)
             self._learn(samples, samples.dtype)
-        self.matrix_ = framed(self.low_rank_.dense(), X)
+        self.matrix_ = framed(self._estimate(), X)
         return self
 
     def partial_fit(self, X: Any, y: Any = None) -> Any:
@@ -87,7 +89,7 @@ class _Denoiser(OneToOneFeatureMixin, TransformerMixin, Certified, ABC):
         seen = [*([] if first else [self._seen]), sample_moments(samples)]
         self._seen = Moments.together(seen, np.zeros(samples.shape[1:]))
         self._learn(None, samples.dtype)
-        self.matrix_ = framed(self.low_rank_.dense(), X)
+        self.matrix_ = framed(self._estimate(), X)
         return self
 
     def transform(self, X: Any) -> Any:
@@ -104,9 +106,9 @@ class _Denoiser(OneToOneFeatureMixin, TransformerMixin, Certified, ABC):
         array of the shape of X
         """
         check_is_fitted(self, "low_rank_")
-        rows = validate_data(self, X, reset=False, dtype=FLOATS, accept_sparse=SPARSE)
+        rows = self._rows(X)
         V = self.components_.astype(rows.dtype, copy=False)
-        return (rows @ V.T) @ V
+        return self._unstabilized((rows @ V.T) @ V)
 
     def score(self, X: Any, y: Any = None) -> float:
         """Return minus the mean squared error on data that the model has not seen.
@@ -131,11 +133,38 @@ class _Denoiser(OneToOneFeatureMixin, TransformerMixin, Certified, ABC):
         """
         check_is_fitted(self, "low_rank_")
         if getattr(X, "ndim", 2) == 3 and not issparse(X):
-            samples, estimate = self._samples(X, self.low_rank_.shape), self.low_rank_.dense()
+            samples, estimate = self._samples(X, self.low_rank_.shape), self._estimate()
+            samples = self._unstabilized(samples, exactly=True)
             return -float(np.mean([np.mean((sample - estimate) ** 2) for sample in samples]))
-        rows = validate_data(self, X, reset=False, dtype=FLOATS, accept_sparse=SPARSE)
+        rows = self._rows(X)
         rows = rows.toarray() if issparse(rows) else rows
-        return -float(np.mean((rows - self._predicted(rows)) ** 2))
+        found = self._unstabilized(self._predicted(rows))
+        return -float(np.mean((self._unstabilized(rows, exactly=True) - found) ** 2))
+
+    def _rows(self, X: Any) -> Any:
+        """New rows, transformed like those seen before."""
+        rows = validate_data(self, X, reset=False, dtype=FLOATS, accept_sparse=SPARSE)
+        return self._stabilized(rows)
+
+    def _stabilized(self, data: Any) -> Any:
+        """The data, or their transforms with `stabilize`."""
+        if not self.stabilize:
+            return data
+        data = data.toarray() if issparse(data) else data
+        if not are_counts(data):
+            wanted = "integers, none negative, with stabilize=True"
+            raise InputError("X", "entries that are not counts", wanted)
+        return anscombe(data)
+
+    def _unstabilized(self, levels: Any, *, exactly: bool = False) -> Any:
+        """Means of counts whose transforms have these means, or `exactly` those counts."""
+        if not self.stabilize:
+            return levels
+        return counts_of(levels) if exactly else mean_count(levels)
+
+    def _estimate(self) -> Any:
+        """The estimate as an array."""
+        return self._unstabilized(self.low_rank_.dense())
 
     def _predicted(self, rows: Any) -> Any:
         """Each group of columns of new rows, predicted from the others."""
@@ -185,12 +214,12 @@ class _Denoiser(OneToOneFeatureMixin, TransformerMixin, Certified, ABC):
         self.rank_ = self.low_rank_.rank
         self.components_ = self.low_rank_.Vt[: self.rank_]
         self.n_samples_seen_ = self._seen.size
-        self.matrix_ = self.low_rank_.dense()
+        self.matrix_ = self._estimate()
         if self.debias_ != "none":  # first: the point with exact zeros is kept with the result
             self.result_ = replace(self.result_, estimate=self.low_rank_)
         exact = self._with_zeros() if found.lam else None
         self.sparse_ = None if exact is None else self._on_support(exact).astype(dtype)
-        self._warn(centre, self._searches)
+        self._warn(self._unstabilized(centre, exactly=True), self._searches)
 
     @abstractmethod
     def _choose(self, data: NoisyMatrix, samples: Any) -> Choice:
@@ -199,7 +228,9 @@ class _Denoiser(OneToOneFeatureMixin, TransformerMixin, Certified, ABC):
     def _on_support(self, exact: Any) -> Any:
         """The estimate at the nonzeros of the solution with exact zeros."""
         if not self.refit_:
-            return exact * self.scale_
+            found = exact * self.scale_
+            found.data = self._unstabilized(found.data)
+            return found
         found = exact.tocoo()
         at = found.row, found.col
         return csr_array((self.matrix_[at], at), shape=exact.shape)
@@ -208,6 +239,8 @@ class _Denoiser(OneToOneFeatureMixin, TransformerMixin, Certified, ABC):
         """The noise level given, computed from copies, or estimated from one matrix."""
         if not data.counts and not is_auto(self.noise):
             return nonnegative("noise", self.noise)
+        if self.stabilize and self._seen.size == 1:
+            return 1.0
         if data.counts:
             return data.noise()
         first = mean_noise(self._seen)
@@ -218,7 +251,9 @@ class _Denoiser(OneToOneFeatureMixin, TransformerMixin, Certified, ABC):
         """Return True for one matrix of Poisson counts, recognised or declared."""
         if not isinstance(self.noise, str):
             return False
-        one_of("noise", self.noise, ("auto", "poisson"))
+        one_of("noise", self.noise, ("auto",) if self.stabilize else ("auto", "poisson"))
+        if self.stabilize:
+            return False
         if is_auto(self.noise):
             return self._seen.size == 1 and is_poisson(self._seen.mean)
         if self._seen.size > 1:
@@ -264,6 +299,8 @@ class _Denoiser(OneToOneFeatureMixin, TransformerMixin, Certified, ABC):
             one = validate_data(self, X, reset=reset, dtype=FLOATS, accept_sparse=SPARSE)
             stack = (one.toarray() if issparse(one) else one)[None]
         check_size("X", largest(stack), "entries")
+        flag("stabilize", self.stabilize)
+        stack = self._stabilized(stack)
         if self.psd and stack.shape[1] != stack.shape[2]:
             raise ShapeError("X", stack.shape[1:], "square matrices, with psd=True")
         if shape is not None and stack.shape[1:] != shape:
@@ -316,6 +353,13 @@ class SparseLowRank(_Denoiser):
         clearly smaller. If the signal has full rank, it is only a guess. "poisson" is for
         counts: their variance is their mean, and they are thinned binomially. "auto" does the
         same for a matrix of integers whose variance is about their mean.
+    stabilize : bool
+        Whether the data are counts that are transformed first, so that all have about the same
+        variance: 2 sqrt(x + 3/8), less its value at zero, whose noise has the level 1. Errors
+        of small counts then matter as much as those of large ones, relative to their noise. The
+        transformed mean is taken to be low-rank and sparse; `matrix_`, `sparse_`, `transform`
+        and `score` are on the scale of the counts, `low_rank_`, `result_` and other attributes
+        on that of the transform.
     rescale_copies : bool
         Whether three or more copies are multiples of one matrix with different scales, such as
         exposures. The scales are then estimated, and copies with a larger scale and less noise
@@ -420,7 +464,7 @@ class SparseLowRankCV(_Denoiser):
         Whether to take the simplest answer (smallest rank, then fewest nonzeros) that is
         worse than the best by at most one standard error of their difference. "auto" is False
         here.
-    rank, psd, debias, noise, rescale_copies, tol, max_seconds, random_state, verbose
+    rank, psd, debias, noise, stabilize, rescale_copies, tol, max_seconds, random_state, verbose
         As in `SparseLowRank`.
     n_jobs : int, optional
         Number of copies that are left out in parallel, each with one thread.
