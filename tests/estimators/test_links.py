@@ -19,6 +19,7 @@ from sklearn.metrics import roc_auc_score
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from weakprox import InputError, LinkPredictor, ShapeError
+from weakprox.estimators import _graphs as graphs
 from weakprox.estimators import links
 from weakprox.estimators._graphs import Degrees, placements, read_graph
 from weakprox.linalg import LowRankPlusSparse
@@ -736,3 +737,50 @@ def test_frames_name_their_nodes_in_one_order():
     with pytest.raises(InputError, match="another order"):
         LinkPredictor(random_state=0).fit(frame.iloc[::-1])
     LinkPredictor(kind="bipartite", random_state=0).fit(frame.iloc[::-1])
+
+
+def in_space(seed, n=250):
+    """Points in a plane that are joined to near ones, an array without some of the edges."""
+    rng = np.random.default_rng(seed)
+    points = rng.random((n, 2))
+    apart = np.linalg.norm(points[:, None] - points, axis=2)
+    A = np.triu(apart < np.sqrt(2.0 / n), 1).astype(float)
+    edges = np.argwhere(A)
+    hidden = edges[rng.permutation(len(edges))[: len(edges) // 10]]
+    free = np.argwhere(np.triu(A == 0.0, 1))
+    others = free[rng.permutation(len(free))[:2000]]
+    A[tuple(hidden.T)] = 0.0
+    return A + A.T, hidden, others
+
+
+@pytest.mark.usefixtures("thorough")
+@pytest.mark.parametrize("seed", [0, 1])
+def test_walks_rank_links_between_points_in_a_plane(seed, monkeypatch):
+    A, hidden, others = in_space(seed)
+
+    def auc(model):
+        good, bad = model.score_pairs(hidden), model.score_pairs(others)
+        return np.mean(good[:, None] > bad)
+
+    model = LinkPredictor(random_state=0).fit(A)
+    assert model.walk_weight_ > 0.0
+    pairs = others[:50]
+    assert model.score_pairs(pairs) == pytest.approx(model.score_pairs(pairs[:, ::-1]))
+    assert model.predict_proba(hidden)[:, 1].mean() > model.predict_proba(others)[:, 1].mean()
+    assert LinkPredictor(0.0, random_state=0).fit(A).walk_weight_ == 0.0
+    ours = auc(model)
+    monkeypatch.setattr(links, "WALKED", np.array([]))
+    plain = LinkPredictor(random_state=0).fit(A)
+    assert plain.walk_weight_ == 0.0
+    assert 1.0 - ours < 0.8 * (1.0 - auc(plain))
+
+
+def test_walks_end_as_those_of_pagerank():
+    A, _, _ = in_space(0, n=20)
+    A[3] = A[:, 3] = 0.0  # a node without edges
+    found, start = graphs.walks(csr_array(A), 0.85), np.eye(20)
+    steps = A / np.maximum(A.sum(axis=1, keepdims=True), 1.0)
+    ends = start
+    for _ in range(200):
+        ends = 0.15 * start + 0.85 * ends @ steps
+    assert found == pytest.approx(ends + ends.T)

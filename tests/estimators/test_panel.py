@@ -80,11 +80,61 @@ def test_proposition_99_at_a_fixed_weight_is_the_reference(smoking, lam):
 
 @pytest.mark.parametrize("seed", [0, 1])
 def test_proposition_99_by_cross_validation(smoking, seed):
-    model = MatrixCompletionPanel(random_state=seed).fit(smoking["packs"], smoking["treated"])
+    model = MatrixCompletionPanel(persistence=0.0, random_state=seed)
+    model.fit(smoking["packs"], smoking["treated"])
     assert model.att_ == pytest.approx(-19.98, abs=0.4)
     assert model.att_by_period_[-12:].mean() == pytest.approx(model.att_)
     assert np.isnan(model.att_by_period_[:-12]).all()
     assert "Certificate: The optimum lies between" in model.summary()
+
+
+def untreated(walk, seed=0):
+    """Outcomes whose deviations from parallel courses are random walks or white noise."""
+    rng = np.random.default_rng(seed)
+    off = rng.standard_normal((40, 16))
+    treated = np.zeros(off.shape, dtype=bool)
+    treated[:6, 10:] = treated[6:9, 13:] = True
+    off = off.cumsum(axis=1) if walk else off
+    return off + 3.0 * rng.standard_normal((40, 1)) + rng.standard_normal(16), treated
+
+
+@pytest.mark.parametrize("seed", [1, 4, 6])
+def test_residuals_of_random_walks_last(seed):
+    Y, treated = untreated(walk=True, seed=seed)
+    model = MatrixCompletionPanel(random_state=0).fit(Y, treated)
+    assert model.persistence_ >= 0.75
+    assert model.result_.certified
+    plain = MatrixCompletionPanel(persistence=0.0, random_state=0).fit(Y, treated)
+    ours, theirs = (np.mean((m.counterfactual_ - Y)[treated] ** 2) for m in (model, plain))
+    assert ours < 0.9 * theirs
+
+
+@pytest.mark.parametrize("seed", [0, 1, 2])
+def test_white_noise_does_not_last(seed):
+    Y, treated = untreated(walk=False, seed=seed)
+    model = MatrixCompletionPanel(random_state=0).fit(Y, treated)
+    assert model.persistence_ == 0.0
+    plain = MatrixCompletionPanel(persistence=0.0, random_state=0).fit(Y, treated)
+    assert model.att_ == plain.att_
+
+
+def test_lasting_residuals_alone_are_changes_since_the_last_period():
+    Y, treated = untreated(walk=True)
+    model = MatrixCompletionPanel(1e4, persistence=1.0, random_state=0).fit(Y, treated)
+    plain = MatrixCompletionPanel(1e4, random_state=0).fit(Y, treated)
+    assert (model.persistence_, plain.persistence_) == (1.0, 0.0)
+    base, wanted = plain.counterfactual_, plain.counterfactual_.copy()
+    wanted[:6, 10:] += (Y - base)[:6, 9:10]
+    wanted[6:9, 13:] += (Y - base)[6:9, 12:13]
+    assert model.counterfactual_ == pytest.approx(wanted, abs=1e-9)
+    assert model.effects_[treated] == pytest.approx((Y - wanted)[treated], abs=1e-9)
+    assert model.att_ == pytest.approx((Y - wanted)[treated].mean())
+    assert model.att_by_event_time_[model.event_times_ < 0] == pytest.approx(
+        plain.att_by_event_time_[plain.event_times_ < 0]
+    )
+    used = treated[:9] | (np.cumsum(treated[:9], axis=1) == 0)
+    means = np.mean(wanted[:9], axis=0, where=used)
+    assert model.mean_paths().counterfactual == pytest.approx(means, abs=1e-9)
 
 
 def test_solves_the_problem_it_states():
@@ -193,12 +243,15 @@ def test_cells_without_comparison_are_left_out():
 
 
 def refit(model, Y, treated):
-    return MatrixCompletionPanel(model.lam_, tol=1e-8, random_state=0).fit(Y, treated)
+    settings = {"persistence": model.persistence_, "tol": 1e-8, "random_state": 0}
+    return MatrixCompletionPanel(model.lam_, **settings).fit(Y, treated)
 
 
-def test_jackknife_leaves_out_one_unit_at_a_time():
+@pytest.mark.parametrize("persistence", [0.0, 0.5])
+def test_jackknife_leaves_out_one_unit_at_a_time(persistence):
     Y, treated = staggered()
-    model = MatrixCompletionPanel(0.7, tol=1e-8, random_state=0).fit(Y, treated)
+    model = MatrixCompletionPanel(0.7, persistence=persistence, tol=1e-8, random_state=0)
+    model.fit(Y, treated)
     found = model.interval("jackknife")
     others = [
         refit(model, np.delete(Y, k, axis=0), np.delete(treated, k, axis=0)).att_
@@ -216,12 +269,14 @@ def test_jackknife_leaves_out_one_unit_at_a_time():
     assert len(groups.estimates) == 5
 
 
-def test_placebos_treat_units_that_are_not():
+@pytest.mark.parametrize("persistence", [0.0, 0.5])
+def test_placebos_treat_units_that_are_not(persistence):
     Y, treated = staggered(missing=0.0)
     treated[[4, 9]] = False
     Y = Y[:9]
     treated = treated[:9]
-    model = MatrixCompletionPanel(0.7, tol=1e-8, random_state=0).fit(Y, treated)
+    model = MatrixCompletionPanel(0.7, persistence=persistence, tol=1e-8, random_state=0)
+    model.fit(Y, treated)
     found = model.interval()  # one treated unit
     others = []
     for k in range(8):
@@ -338,7 +393,14 @@ def test_bad_tables_are_refused():
 
 @pytest.mark.parametrize(
     "settings",
-    [{"lam": 0.0}, {"effects": "all"}, {"cv": 1}, {"tol": 0.0}, {"one_standard_error": 1}],
+    [
+        {"lam": 0.0},
+        {"effects": "all"},
+        {"cv": 1},
+        {"tol": 0.0},
+        {"one_standard_error": 1},
+        {"persistence": 1.5},
+    ],
 )
 def test_bad_settings_are_refused(settings):
     with pytest.raises(InputError, match=next(iter(settings))):

@@ -124,6 +124,18 @@ def logs_of(graph: Graph) -> Graph:
     return replace(graph, A=csr_array(graph.A.log1p()))
 
 
+def walks(A: Any, damping: float) -> Vector:
+    """Probabilities that walks from one node end at another, in both directions together.
+
+    They end at each step with the probability `1 - damping`: personalised PageRank.
+    """
+    dense = np.asarray(A.toarray())
+    degrees = dense.sum(axis=1, keepdims=True)
+    steps = np.divide(dense, degrees, out=np.zeros_like(dense), where=degrees > 0.0)
+    ends = (1.0 - damping) * np.linalg.inv(np.eye(len(dense)) - damping * steps)
+    return np.asarray(ends + ends.T)
+
+
 def reverse_links(A: csr_array, pairs: Vector) -> Vector:
     """Weights of the links (j, i) for pairs (i, j)."""
     return np.asarray(A[pairs[:, 1], pairs[:, 0]]).ravel()

@@ -57,6 +57,8 @@ CLEAR = 2.0  # gain, in standard errors, from which an l1 norm or reverse links 
 LATEST = 0.1  # share of the events by which half-lives are compared
 HALF_LIVES = 2.0 ** -np.arange(6)  # candidates, in units of the span of the events
 PATIENCE = 2  # consecutive half-lives without a gain after which the search ends
+DAMPING = 0.85  # of walks, as usual for PageRank
+WALKED = 4.0 ** np.arange(-2, 4)  # weights of walks, in units of spreads of scores
 REVERSED = (1 / 64, 1 / 32, 1 / 16, 1 / 8, 1 / 4, 1 / 2, 1.0)  # weights of reverse links
 # gain in AUC from which a warning is issued if a graph is too large for an l1 norm
 WORTH = 0.01
@@ -98,6 +100,7 @@ class Chosen(NamedTuple):
     others: Vector = np.zeros(0)
     start: Start | None = None  # of the decomposition of the whole graph
     reverse: float = 0.0  # weight of reverse links
+    walks: float = 0.0  # weight of walks
     table: dict[str, Any] = {}  # noqa: RUF012 (never changed)
 
 
@@ -376,14 +379,38 @@ def _with_reverse(
     """
     links = [part.apart(graphs.reverse_links(part.graph.A, part.pairs)) for part in parts]
 
+    return _with_added(known, links, REVERSED)
+
+
+def _with_walks(
+    parts: list[Round], known: list[tuple[Vector, Vector]]
+) -> tuple[float, list[tuple[Vector, Vector]]]:
+    """The weight with which walks rank hidden edges best, and the scores with it."""
+    more = []
+    for part, _ in zip(parts, known, strict=False):
+        ends = graphs.walks(part.graph.A, DAMPING)
+        more.append(part.apart(ends[part.pairs[:, 0], part.pairs[:, 1]]))
+    spreads = [np.std(np.concatenate([*known[0]])), np.std(np.concatenate([*more[0]]))]
+    if not spreads[1] > 0.0:
+        return 0.0, known
+    return _with_added(known, more, (WALKED * spreads[0] / spreads[1]).tolist())
+
+
+def _with_added(
+    known: list[tuple[Vector, Vector]],
+    more: list[tuple[Vector, Vector]],
+    weights: Sequence[float],
+) -> tuple[float, list[tuple[Vector, Vector]]]:
+    """The weight with which other scores are added, 0 unless the gain in AUC is clear."""
+
     def added(weight: float) -> list[tuple[Vector, Vector]]:
-        both = zip(known, links, strict=False)  # time may be short for some parts
+        both = zip(known, more, strict=False)  # time may be short for some parts
         return [(h + weight * a, o + weight * b) for (h, o), (a, b) in both]
 
     def placed(scores: list[tuple[Vector, Vector]]) -> Vector:
         return np.concatenate([graphs.placements(*pair) for pair in scores])
 
-    best = _clearly_best({weight: placed(added(weight)) for weight in (0.0, *REVERSED)}, 0.0)
+    best = _clearly_best({weight: placed(added(weight)) for weight in (0.0, *weights)}, 0.0)
     return best, added(best)
 
 
@@ -419,6 +446,8 @@ def _clearly_best(placed: dict[float, Vector], plain: float) -> float:
     """The option that ranks hidden edges best, if its gain over the plain one is clear."""
     best = max(placed, key=lambda option: float(placed[option].mean()))
     gain = placed[best] - placed[plain]
+    if not gain.any():
+        return plain
     return best if gain.mean() > CLEAR * gain.std() / math.sqrt(gain.size) else plain
 
 
@@ -493,6 +522,11 @@ class LinkPredictor(Certified):
     reverse_weight_ : float
         For directed graphs: the weight that the link (j, i) has in the score of (i, j). It
         is 0 unless reverse links clearly improve the ranking of hidden edges.
+    walk_weight_ : float
+        For undirected graphs of up to 2^20 pairs: the weight that random walks have in scores,
+        by the probabilities that they end at the other node (personalised PageRank with a
+        damping of 0.85). It is 0 if lam or tau is given, or unless walks clearly improve the
+        ranking of hidden edges, as in graphs of neighbours in space.
     log_counts_ : bool
         Whether the weight of an edge is replaced by log(1 + weight). If lam and tau are
         automatic, this is tried for integer weights, such as numbers of events, and if pairs
@@ -595,7 +629,8 @@ class LinkPredictor(Certified):
             other = self._choose(logs, prepare, lam, tau)
             if _clearly_better(other, chosen):
                 graph, chosen, self.log_counts_ = logs, other, True
-        best, hidden, others, start, self.reverse_weight_, table = chosen
+        best, hidden, others, start, self.reverse_weight_, self.walk_weight_, table = chosen
+        self._walks = graphs.walks(graph.A, DAMPING) if self.walk_weight_ else None
         self.cv_results_ = dict(table)
         data = prepare(graph, start=start)
         point, cut, self.lam_ = data.resolved(best)
@@ -713,15 +748,18 @@ class LinkPredictor(Certified):
         if simplest and tried.candidates:
             best = tried.best(lambda c: (-c.nuclear, c.refit, -(c.zeroed or 0.0)))
         table = tried.table(*Candidate._fields) if tried.candidates else {}
-        known, reverse = scores(best), 0.0
+        known, reverse, walks = scores(best), 0.0, 0.0
         if self.kind_ == "directed" and known[0][0].size:
             reverse, known = _with_reverse(hiding, known)
+        small = self.kind_ == "undirected" and math.prod(graph.A.shape) <= DENSE
+        if small and lam is None and tau is None and known[0][0].size:
+            walks, known = _with_walks(hiding, known)
         hidden, others = (np.concatenate(part) for part in zip(*known, strict=True))
         # with more edges the singular values of the noise fall like the root of the degrees
         lower = best._replace(nuclear=best.nuclear * math.sqrt(1.0 - hidden_share(graph)))
         starts = [found.start(best if best.refit else lower) for found in data]
         start = max(starts, key=lambda one: 0 if one is None else one.rank)
-        return Chosen(lower, hidden, others, start, reverse, table)
+        return Chosen(lower, hidden, others, start, reverse, walks, table)
 
     def _with_l1(
         self,
@@ -782,7 +820,8 @@ class LinkPredictor(Certified):
 
         The score is the entry of the denoised matrix, in units of the weights of A, plus a
         hundredth of the score by degrees alone, which orders pairs whose entry is zero. In a
-        directed graph the weight of the reverse link, times `reverse_weight_`, is added.
+        directed graph the weight of the reverse link, times `reverse_weight_`, is added, and in
+        an undirected one the probabilities of walks, times `walk_weight_`.
 
         Parameters
         ----------
@@ -798,7 +837,10 @@ class LinkPredictor(Certified):
         ends = graphs.checked_pairs(pairs, self.adjacency_.shape)
         scores = self._degrees.scores(self._clean, ends)
         if self.kind_ == "undirected":  # equal up to the accuracy of the answer
-            return 0.5 * (scores + self._degrees.scores(self._clean, ends[:, ::-1]))
+            scores = 0.5 * (scores + self._degrees.scores(self._clean, ends[:, ::-1]))
+            if self._walks is not None:
+                scores += self.walk_weight_ * self._walks[ends[:, 0], ends[:, 1]]
+            return scores
         if self.reverse_weight_:
             scores = scores + self.reverse_weight_ * graphs.reverse_links(self.adjacency_, ends)
         return scores

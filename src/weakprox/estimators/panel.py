@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterator
 from dataclasses import KW_ONLY, dataclass, replace
+from functools import partial
 from statistics import NormalDist
 from typing import Any, Literal, NamedTuple
 
@@ -18,18 +19,32 @@ from weakprox.errors import InputError
 from weakprox.estimators._base import Certified, drawn_seed
 from weakprox.estimators._entries import Vector
 from weakprox.estimators._panel_data import PanelData, WideData, read_panel
+from weakprox.estimators._persistence import (
+    GROUPS,
+    UNITS,
+    chosen_share,
+    last_residuals,
+    placebos,
+)
 from weakprox.linalg.decompositions import svd
 from weakprox.linalg.lowrank import LowRank
 from weakprox.losses import Completion
 from weakprox.losses.observed import Effects
 from weakprox.problem import Problem
-from weakprox.selection._observed_path import automatic_cv, folds_or_share, observed_path
+from weakprox.selection._observed_path import (
+    MANY,
+    ROUGH,
+    automatic_cv,
+    folds_or_share,
+    observed_path,
+    path_point,
+)
 from weakprox.selection.search import stream
 from weakprox.spectral import NuclearNorm
 
 INTERCEPTS: Any = {"both": "both", "unit": "rows", "time": "columns", "none": "none"}
 FEWEST = 20  # with fewer observations nothing can be held out
-REPLICATES = 0x9A7E  # name of the random stream of replicates
+REPLICATES, PLACEBOS = 0x9A7E, 0x9A7F  # names of random streams
 
 
 class Averages(NamedTuple):
@@ -102,6 +117,11 @@ class MatrixCompletionPanel(Certified):
     of Athey, Bayati, Doudchenko, Imbens and Khosravi (2021). With L = 0 it is a regression on
     unit and time effects (difference in differences).
 
+    Outcomes of one unit are often above or below the model for several periods. After
+    adoption, a share of the unit's last residual before it is therefore added to the model if
+    this predicts placebo treatments better, see `persistence`. With L = 0 and a share of 1,
+    changes since the last period before adoption are compared.
+
     Parameters
     ----------
     lam : float or "auto"
@@ -110,6 +130,13 @@ class MatrixCompletionPanel(Certified):
         squared errors by the number n of untreated cells, the same weight is 2 lam / n.
     effects : {"both", "unit", "time", "none"}
         The effects that are added, without a penalty.
+    persistence : float or "auto"
+        The share, from 0 to 1, of a unit's last residual before adoption that is added to the
+        model after it; 0 for the estimator of Athey et al. "auto" treats five groups of
+        never-treated units in the periods of treated ones, and chooses the share and lam that
+        predict their outcomes best, if they gain more than a standard error over a share of 0
+        with the lam of held-out cells. It is 0 if lam is given, with fewer than ten
+        never-treated units, or from 20,000 untreated outcomes on.
     {cv, one_standard_error}
     {tol, max_seconds, random_state, verbose}
 
@@ -132,10 +159,10 @@ class MatrixCompletionPanel(Certified):
         The mean :math:`\mu`.
     unit_effects_, time_effects_ : arrays
         a and b, with mean zero.
-    lam_ : float
-        The weight used.
+    lam_, persistence_ : float
+        The weight and the share used.
     {cv_results_}
-        Scores are minus mean squared errors. L = 0 at the first candidate.
+        Scores are minus mean squared errors of held-out cells. L = 0 at the first candidate.
     result_ : Result
         The solution of the problem above, with its certificate.
     certificate_ : Certificate
@@ -145,7 +172,8 @@ class MatrixCompletionPanel(Certified):
     -----
     Cells may be treated at different times (staggered adoption). Missing outcomes are NaN.
     A treated unit without any untreated outcome, or a period without any, has no comparison:
-    its cells are left out of all means, with a warning.
+    its cells are left out of all means, with a warning. The certificate is that of the problem
+    above, to which `persistence` adds nothing.
 
     See Also
     --------
@@ -168,6 +196,7 @@ class MatrixCompletionPanel(Certified):
     lam: float | Literal["auto"] = "auto"
     _: KW_ONLY
     effects: Literal["both", "unit", "time", "none"] = "both"
+    persistence: float | Literal["auto"] = "auto"
     cv: int | float | Literal["auto"] = "auto"
     one_standard_error: bool | Literal["auto"] = "auto"
     tol: float = 1e-6
@@ -200,6 +229,7 @@ class MatrixCompletionPanel(Certified):
         simplest = self._one_standard_error(automatic=False)
         cv = or_auto("cv", self.cv, folds_or_share)
         accuracy("tol", self.tol)
+        share = or_auto("persistence", self.persistence, proportion)
         data = read_panel(Y, treated, (unit, time, outcome, treatment))
         known = _comparable(data)
         loss = data.loss(intercepts)
@@ -218,10 +248,31 @@ class MatrixCompletionPanel(Certified):
                 progress=bool(self.verbose),
             )
             lam, start, self.cv_results_ = path.lam, path.start, path.cv_results
-        self.lam_ = lam
+            if share is None:
+                lam, share = self._persistent(data, loss, known[0], lam)
+        self.lam_, self.persistence_ = lam, share or 0.0
         self.result_ = self._solve(Problem(loss, None, NuclearNorm(lam)), start=start)
         self._keep(data, loss, known)
         return self
+
+    def _persistent(
+        self, data: PanelData | WideData, loss: Completion, units: Vector, lam: float
+    ) -> tuple[float, float]:
+        """The weight and the share of residuals that predict placebo treatments best."""
+        first, free = data.adoption(), ~data.treated
+        never = np.flatnonzero((first == data.shape[1]) & units)
+        if len(never) < UNITS or len(data.free) >= MANY or self._search_end.passed:
+            return lam, 0.0
+        periods = data.treatments
+        others = np.flatnonzero(first < data.shape[1])
+        treated = [periods.columns[periods.of_row(unit)] for unit in others.tolist()]
+        cells = data.rows[free], data.columns[free], data.free
+        parts = placebos(loss, cells, never, treated, stream(self._seed, PLACEBOS))
+        if len(parts) < GROUPS:  # no outcomes to compare
+            return lam, 0.0
+        settings: Any = {"rank": None, "seed": self._seed, "deadline": self._search_end}
+        solve = partial(path_point, tol=ROUGH, **settings)
+        return chosen_share(parts, solve, self._search, lam, self._seed)
 
     def _keep(
         self, data: PanelData | WideData, loss: Completion, known: tuple[Vector, Vector]
@@ -239,6 +290,7 @@ class MatrixCompletionPanel(Certified):
         until = np.where(first < data.shape[1], first, 0)
         whole = all(bool(part.all()) for part in known)
         self._cells = np.empty(len(data.free) + len(data.affected), dtype=bool)
+        self._lasting, self._first = np.zeros(data.shape[0]), first
         for part, rows, columns, treated, values in data.blocks():
             # cells that are untreated again after adoption belong to neither group
             used = treated | (columns < until[rows])
@@ -247,8 +299,12 @@ class MatrixCompletionPanel(Certified):
             self._cells[part] = used
             at = np.flatnonzero(used)
             cells = rows[at], columns[at]
-            model = self._predicted(self.low_rank_, self._effects, *cells)
-            tally.add(values[at] - model, cells[1], cells[1] - first[cells[0]])
+            off = values[at] - self._predicted(self.low_rank_, self._effects, *cells)
+            since = cells[1] - first[cells[0]]
+            early = since < 0
+            lasting = last_residuals(off[early], cells[0][early], data.shape[0])
+            self._lasting += self.persistence_ * lasting
+            tally.add(off - np.where(early, 0.0, self._lasting[cells[0]]), cells[1], since)
         self.event_times_ = tally.event_times()
         found = tally.averages(self.event_times_)
         self.att_, self.att_by_period_, self.att_by_event_time_ = found
@@ -256,6 +312,12 @@ class MatrixCompletionPanel(Certified):
     def _predicted(self, L: LowRank, effects: Effects, rows: Vector, columns: Vector) -> Vector:
         """Untreated outcomes of the model at these cells."""
         return np.asarray(self._loss.observed().predicted(L, effects, rows, columns))
+
+    def _without(self, rows: Vector, columns: Vector) -> Vector:
+        """Untreated outcomes, with residuals that last after adoption."""
+        model = self._predicted(self.low_rank_, self._effects, rows, columns)
+        after = columns >= self._first[rows]
+        return np.asarray(model + np.where(after, self._lasting[rows], 0.0))
 
     @property
     def counterfactual_(self) -> Any:
@@ -266,6 +328,8 @@ class MatrixCompletionPanel(Certified):
         check_is_fitted(self)
         found = self.low_rank_.dense() + self.intercept_
         found += self.unit_effects_[:, None] + self.time_effects_
+        after = np.arange(found.shape[1]) >= self._first[:, None]
+        found += np.where(after, self._lasting[:, None], 0.0)
         units, times = self._data.comparable()
         found[~units], found[:, ~times] = np.nan, np.nan
         return self._framed(found)
@@ -278,7 +342,7 @@ class MatrixCompletionPanel(Certified):
         found = np.full(data.shape, np.nan)
         at = self._cells & data.treated
         cells = data.rows[at], data.columns[at]
-        found[cells] = data.values[at] - self._predicted(self.low_rank_, self._effects, *cells)
+        found[cells] = data.values[at] - self._without(*cells)
         return self._framed(found)
 
     def mean_paths(self) -> Paths:
@@ -294,7 +358,7 @@ class MatrixCompletionPanel(Certified):
         data = self._data
         at = self._cells
         cells = data.rows[at], data.columns[at]
-        model = self._predicted(self.low_rank_, self._effects, *cells)
+        model = self._without(*cells)
         both = (data.values[at], model)
         observed, without = (_means(values, cells[1], data.shape[1]) for values in both)
         return Paths(observed, without, int(data.adoption().min()))
@@ -431,10 +495,13 @@ class MatrixCompletionPanel(Certified):
         times = np.bincount(columns[free & ~gone], minlength=data.shape[1]) > 0
         known = kept[rows] & times[columns]
         used = (treated & (since >= 0) | before) & known
-        used &= np.isin(since, self.event_times_)
-        cells, tally = (rows[used], columns[used]), Tally(data.shape[1])
-        off = data.values[used] - self._predicted(L, loss.effects(L), *cells)
-        tally.add(off, cells[1], since[used])
+        rows, columns, since = rows[used], columns[used], since[used]
+        off = data.values[used] - self._predicted(L, loss.effects(L), rows, columns)
+        early = since < 0
+        lasting = last_residuals(off[early], rows[early], data.shape[0])
+        off -= self.persistence_ * np.where(early, 0.0, lasting[rows])
+        some, tally = np.isin(since, self.event_times_), Tally(data.shape[1])
+        tally.add(off[some], columns[some], since[some])
         return tally.averages(self.event_times_)
 
     def summary(self) -> str:
@@ -452,7 +519,7 @@ class MatrixCompletionPanel(Certified):
             f"Untreated: {counted(self._loss.n_terms, 'cell')} of {data.shape[0]} units "
             f"in {counted(data.shape[1], 'period')}",
             f"Model: rank {self.rank_}, effects: {self.effects}, "
-            f"lam = {self.lam_:.4g}, {chosen}",
+            f"lam = {self.lam_:.4g}, {chosen}, persistence {self.persistence_:.2g}",
             f"Certificate: {self.certificate_}",
         ]
         return "\n".join(lines)
@@ -482,6 +549,15 @@ class Tally:
             whole, count = self.by_period.sum(axis=1)
         att = float(whole / count) if count else np.nan
         return Averages(att, by_period, by_event[event_times + self.periods])
+
+
+def proportion(argument: str, value: Any) -> float:
+    """A number from 0 to 1."""
+    wanted = "a number from 0 to 1"
+    share = number(argument, value, wanted)
+    if not 0.0 <= share <= 1.0:
+        raise InputError(argument, repr(value), wanted)
+    return share
 
 
 def _comparable(data: PanelData | WideData) -> tuple[Vector, Vector]:
