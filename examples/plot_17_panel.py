@@ -27,18 +27,16 @@ print(packs.loc[["California", "Nevada", "Utah"], [1970, 1988, 2000]])
 # %%
 # The fit
 # -------
-# The weight of the nuclear norm is chosen by holding out untreated cells, and by treating other
-# states as placebos. These show that deviations from the model last for years: the last one of
-# California before the tax is carried over (`persistence_`), unless ``persistence=0`` is given.
-# The certificate shows that the problem is solved: a different result is due to different
-# settings, not to the solver.
+# The weight of the nuclear norm is chosen by holding out untreated cells. The certificate shows
+# that the problem is solved: a different result is due to a different weight, not to the
+# solver.
 
 model = wp.MatrixCompletionPanel(random_state=0).fit(packs, treated)
 print(model.summary())
 
 # %%
 # A regression on state and year effects only (difference in differences) is the special case
-# of a large weight without persistence. Its error on held-out cells is the first of these.
+# of a large weight. Its error on held-out cells is the first of these.
 
 errors = -model.cv_results_["mean_test_score"]
 for lam, error in zip(model.cv_results_["param_lam"], errors, strict=True):

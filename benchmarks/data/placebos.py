@@ -11,6 +11,7 @@ Errors are root mean squares over the treated cells, with standard errors over p
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -50,8 +51,8 @@ def synthetic(Y: Any, treated: Any) -> Any:
 
 
 METHODS: dict[str, Callable[[Any, Any], Any]] = {
-    "MatrixCompletionPanel": model,
-    "the same, persistence=0": lambda Y, treated: model(Y, treated, persistence=0.0),
+    'MatrixCompletionPanel, persistence="auto"': partial(model, persistence="auto"),
+    "the same, persistence=0": model,
     "effects of units and periods": lambda Y, treated: model(Y, treated, lam=1e6),
     "changes since adoption": changes,
     "synthetic control": synthetic,

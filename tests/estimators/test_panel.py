@@ -80,7 +80,7 @@ def test_proposition_99_at_a_fixed_weight_is_the_reference(smoking, lam):
 
 @pytest.mark.parametrize("seed", [0, 1])
 def test_proposition_99_by_cross_validation(smoking, seed):
-    model = MatrixCompletionPanel(persistence=0.0, random_state=seed)
+    model = MatrixCompletionPanel(random_state=seed)
     model.fit(smoking["packs"], smoking["treated"])
     assert model.att_ == pytest.approx(-19.98, abs=0.4)
     assert model.att_by_period_[-12:].mean() == pytest.approx(model.att_)
@@ -101,10 +101,10 @@ def untreated(walk, seed=0):
 @pytest.mark.parametrize("seed", [1, 4, 6])
 def test_residuals_of_random_walks_last(seed):
     Y, treated = untreated(walk=True, seed=seed)
-    model = MatrixCompletionPanel(random_state=0).fit(Y, treated)
+    model = MatrixCompletionPanel(persistence="auto", random_state=0).fit(Y, treated)
     assert model.persistence_ >= 0.75
     assert model.result_.certified
-    plain = MatrixCompletionPanel(persistence=0.0, random_state=0).fit(Y, treated)
+    plain = MatrixCompletionPanel(random_state=0).fit(Y, treated)
     ours, theirs = (np.mean((m.counterfactual_ - Y)[treated] ** 2) for m in (model, plain))
     assert ours < 0.9 * theirs
 
@@ -112,9 +112,9 @@ def test_residuals_of_random_walks_last(seed):
 @pytest.mark.parametrize("seed", [0, 1, 2])
 def test_white_noise_does_not_last(seed):
     Y, treated = untreated(walk=False, seed=seed)
-    model = MatrixCompletionPanel(random_state=0).fit(Y, treated)
+    model = MatrixCompletionPanel(persistence="auto", random_state=0).fit(Y, treated)
     assert model.persistence_ == 0.0
-    plain = MatrixCompletionPanel(persistence=0.0, random_state=0).fit(Y, treated)
+    plain = MatrixCompletionPanel(random_state=0).fit(Y, treated)
     assert model.att_ == plain.att_
 
 

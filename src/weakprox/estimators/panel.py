@@ -118,8 +118,8 @@ class MatrixCompletionPanel(Certified):
     unit and time effects (difference in differences).
 
     Outcomes of one unit are often above or below the model for several periods. After
-    adoption, a share of the unit's last residual before it is therefore added to the model if
-    this predicts placebo treatments better, see `persistence`. With L = 0 and a share of 1,
+    adoption, a share of the unit's last residual before it may therefore be added to the model,
+    see `persistence`. With L = 0 and a share of 1,
     changes since the last period before adoption are compared.
 
     Parameters
@@ -132,7 +132,7 @@ class MatrixCompletionPanel(Certified):
         The effects that are added, without a penalty.
     persistence : float or "auto"
         The share, from 0 to 1, of a unit's last residual before adoption that is added to the
-        model after it; 0 for the estimator of Athey et al. "auto" treats five groups of
+        model after it. By default it is 0, as in the estimator of Athey et al. "auto" treats five groups of
         never-treated units in the periods of treated ones, and chooses the share and lam that
         predict their outcomes best, if they gain more than a standard error over a share of 0
         with the lam of held-out cells. It is 0 if lam is given, with fewer than ten
@@ -196,7 +196,7 @@ class MatrixCompletionPanel(Certified):
     lam: float | Literal["auto"] = "auto"
     _: KW_ONLY
     effects: Literal["both", "unit", "time", "none"] = "both"
-    persistence: float | Literal["auto"] = "auto"
+    persistence: float | Literal["auto"] = 0.0
     cv: int | float | Literal["auto"] = "auto"
     one_standard_error: bool | Literal["auto"] = "auto"
     tol: float = 1e-6
