@@ -132,10 +132,10 @@ class MatrixCompletionPanel(Certified):
         The effects that are added, without a penalty.
     persistence : float or "auto"
         The share, from 0 to 1, of a unit's last residual before adoption that is added to the
-        model after it. By default it is 0, as in the estimator of Athey et al. "auto" treats five groups of
-        never-treated units in the periods of treated ones, and chooses the share and lam that
-        predict their outcomes best, if they gain more than a standard error over a share of 0
-        with the lam of held-out cells. It is 0 if lam is given, with fewer than ten
+        model after it. By default it is 0, as in the estimator of Athey et al. "auto" treats
+        five groups of never-treated units in the periods of treated ones, and chooses the share
+        and lam that predict their outcomes best, if they gain more than a standard error over a
+        share of 0 with the lam of held-out cells. It is 0 if lam is given, with fewer than ten
         never-treated units, or from 20,000 untreated outcomes on.
     {cv, one_standard_error}
     {tol, max_seconds, random_state, verbose}
