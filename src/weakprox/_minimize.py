@@ -34,7 +34,7 @@ from weakprox.run.checkpoint import Keeper, last_state
 from weakprox.run.choose import Choice, chosen_for
 from weakprox.run.loop import Run
 from weakprox.run.plan import check_room
-from weakprox.run.slopes import raises_slopes
+from weakprox.run.slopes import with_slopes
 from weakprox.run.state import Call, Settings
 from weakprox.solvers.base import Method, Warmth
 from weakprox.storage.table import PathLike
@@ -52,7 +52,6 @@ IN_UNITS = ("mu", "C0", "sigma", "delta", "delta2", "lipschitz", "beta0")
 
 @arguments.by_name("the terms joined as wp.Problem(loss, penalty, spectral)")
 @honours_budget
-@raises_slopes
 def minimize(
     problem: Problem,
     solver: Method | type | str | None = None,
@@ -158,9 +157,12 @@ def minimize(
         The feasible, low-rank answer with its value, status, counts and trace. Ctrl-C also ends
         the run with a result.
     """
+    given_arguments = dict(locals())
     begun = time.perf_counter()
     if not isinstance(problem, Problem):
         raise needs_problem(problem)
+    if problem.eased is not None and checkpoint is None:  # a file holds one problem
+        return with_slopes(minimize, given_arguments)
     problem.reread()  # custom terms may have changed since
     if eps is not None and tol is not None:
         raise InputError("tol", f"{tol!r}, and eps = {eps!r}", "only one of them")

@@ -5,40 +5,21 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import asdict, replace
-from functools import wraps
-from typing import Any, ParamSpec, cast
+from typing import Any
 
 from weakprox.errors import InputError
 from weakprox.problem import Problem
 from weakprox.result import Counts, Result
 
-P = ParamSpec("P")
 
-
-def raises_slopes(minimize: Callable[P, Result]) -> Callable[P, Result]:
-    """Solve problems with constraints on entries with moderate slopes in their place first.
+def with_slopes(minimize: Callable[..., Result], options: dict[str, Any]) -> Result:
+    """Solve a problem with constraints on entries with moderate slopes in their place first.
 
     Slopes are steep enough if violations at the answer cost at most the accuracy. Otherwise
-    the next run begins at that answer with steeper ones. Runs with a checkpoint use the
-    steepest slopes at once, since a file holds one problem.
+    the next run begins at that answer with steeper ones. `options` are the arguments of
+    `minimize`.
     """
-
-    @wraps(minimize)
-    def solved(*args: P.args, **options: P.kwargs) -> Result:
-        problem = args[0] if args else options.get("problem")
-        eased = isinstance(problem, Problem) and problem.eased is not None
-        if not eased or options.get("checkpoint") is not None:
-            return minimize(*args, **options)
-        given = {**options, **dict(zip(("problem", "solver"), args, strict=False))}
-        return _solved(cast(Callable[..., Result], minimize), cast(Problem, problem), given)
-
-    return solved
-
-
-def _solved(
-    minimize: Callable[..., Result], problem: Problem, options: dict[str, Any]
-) -> Result:
-    """The first result whose violations cost at most its accuracy, or that of the last run."""
+    problem: Problem = options["problem"]
     assert problem.eased is not None
     found: Result | None = None
     for rung, stated in zip(problem.eased.rungs(), problem.with_slopes(), strict=True):
