@@ -325,8 +325,22 @@ def test_nothing_is_refitted_without_noise_or_signal():
     noise = np.random.default_rng(0).standard_normal((40, 25))
     model = RobustPCA(noise=2.0, debias="auto", random_state=0).fit(noise)
     assert (model.refit_, model.rank_) == (0.0, 0)
+    assert RobustPCA(noise=0.0, debias=True, random_state=0).fit(M).refit_ == 0.0
     with pytest.raises(InputError, match="debias"):
-        RobustPCA(debias=True).fit(M)
+        RobustPCA(debias="refit").fit(M)
+
+
+@pytest.mark.parametrize("lam", ["auto", "cv", 40.0])
+def test_true_is_the_refit_itself(lam):
+    M = hit(5, 60, 30, noise=0.5)[2]
+    model = RobustPCA(lam, debias=True, random_state=0).fit(M)
+    given = {"ratio": model.k_ / model.lam_, "random_state": 0}
+    plain = RobustPCA(model.lam_, **given).fit(M)
+    fits = module._Fits(None, module._Scaled.of(M, None), None, None)
+    L = fits.mixture(plain.result_.low_rank.trimmed(), model.k_, 1.0)
+    assert model.refit_ == 1.0
+    np.testing.assert_allclose(model.low_rank_, L.dense(), atol=0.02 * np.abs(M).std())
+    assert bool(model.cv_results_) == (lam == "cv")
 
 
 def test_the_search_goes_on_as_long_as_smaller_weights_predict_better():
