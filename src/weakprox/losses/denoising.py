@@ -87,6 +87,7 @@ class Denoising:
     chunk = 1 << 62  # a batch is reduced to one matrix while it is drawn, so any size fits
     elsewhere = False  # whether the matrix is on workers, or an operator
     _streamed = False  # whether it is sent to a device in tiles
+    _stores: tuple[type, ...] = ()  # classes of such a target in checkpoints
 
     def __new__(cls, *args: Any, **options: Any) -> Any:
         """Return an `Entrywise` if the loss is not the plain squared distance."""
@@ -151,6 +152,7 @@ class Denoising:
                 raise InputError("M", "NaN or infinite entries", f"finite numbers{HINT}")
             self._size = inputs.check_size("M", largest, streamed.shape, most)
             self._terms, self.target = streamed.host, streamed
+            self._stores = streamed.stores
             self.reference = streamed.reference()
             self.n_terms, self.elsewhere, self._streamed = 1, True, True
         elif is_dask(samples):
@@ -198,6 +200,7 @@ class Denoising:
             size=lambda: self.size,
             data=self.data,
             target=self.target,
+            stores=self._stores,
             gathered=self.gathered if self.elsewhere else None,
             pending=lambda: self.pending,
             stream=None if self.is_finite_sum else inputs.positioned(self._sampler),

@@ -87,7 +87,7 @@ class Queue:
         if graph is None and self.recorded and self._done[name] >= OFTEN:
             try:
                 graph = self.graphs[name] = self._record(name)
-            except RuntimeError:  # such as too little memory: launches go on without graphs
+            except RuntimeError:  # such as too little memory: launches continue without graphs
                 self.recorded = False
         if graph is None:
             getattr(self, f"_enqueue_{name}")()
