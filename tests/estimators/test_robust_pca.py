@@ -258,7 +258,7 @@ def test_the_rank_of_the_automatic_weight_improves_the_search():
     assert error[0] < 0.8 * error[1] < 0.8 * 0.8 * error[2]
 
 
-def test_the_search_goes_on_where_the_largest_weights_give_zero():
+def test_the_search_continues_where_the_largest_weights_give_zero():
     rng = np.random.default_rng(1)
     L = rng.standard_normal((40, 2)) @ rng.standard_normal((2, 12))
     X = L + 0.1 * rng.standard_normal(L.shape)
@@ -343,7 +343,7 @@ def test_true_is_the_refit_itself(lam):
     assert bool(model.cv_results_) == (lam == "cv")
 
 
-def test_the_search_goes_on_as_long_as_smaller_weights_predict_better():
+def test_the_search_continues_as_long_as_smaller_weights_predict_better():
     """The noise given is too large, by far."""
     M = hit(5, 60, 30, noise=0.1, share=0.0)[2]
     model = RobustPCA("cv", noise=8.0, random_state=0).fit(M)
