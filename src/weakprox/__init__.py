@@ -30,6 +30,7 @@ from weakprox.result import Certificate, Result, Status
 from weakprox.run.plan import Plan as Plan
 from weakprox.run.plan import plan
 from weakprox.solvers import SVRGCG
+from weakprox.solvers.paper import svrgcg
 
 if TYPE_CHECKING:
     from weakprox import plots, selection
@@ -67,6 +68,8 @@ __all__ = [
     "theory",
     "verify",
 ]
+
+svrgcg.IMPLEMENTED["arm"] = lambda: import_module(f"{__name__}.experiments.ablation").Arm
 
 _TERMS = (losses, penalties, spectral, solvers)
 # Packages that are loaded on first use, since many runs do without them, and their names here.

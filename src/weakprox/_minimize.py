@@ -46,8 +46,6 @@ SCALE, SCALE_SAMPLES = 1 << 61, 8
 ROUGH = 0.1  # relative accuracy of that run
 LEAST_TOL = 1e-14  # in float64: bounds allow for 64 units of rounding
 SMALLEST = 2.0**-480  # squares of smaller data underflow
-# Settings of solvers in the units of the problem.
-IN_UNITS = ("mu", "C0", "sigma", "delta", "delta2", "lipschitz", "beta0")
 
 
 @arguments.by_name("the terms joined as wp.Problem(loss, penalty, spectral)")
@@ -385,7 +383,8 @@ def unit_of(problem: Problem, solver: Any = None) -> float:
     terms = (problem.of_loss, problem.of_penalty, problem.of_spectral)
     if any(term.in_unit is None for term in terms):
         return 1.0
-    if any(getattr(solver, name, None) for name in IN_UNITS):
+    settings = solver.units if isinstance(solver, Method) else ()
+    if any(getattr(solver, name) for name in settings):
         return 1.0
     # if the data are zero, the other terms say how large X may become
     size = 0.0

@@ -18,6 +18,8 @@ MEMBERS = {
         "smoothness",
         "term_smoothness",
         "strong_convexity",
+        "reference",
+        "is_finite_sum",
         "draw",
         "value",
         "grad",
@@ -34,6 +36,7 @@ MEMBERS = {
     ],
     "spectral": ["value", "violation", "weak_prox", "conjugate", "compress", "check"],
 }
+FINITE = ["n_terms", "everything"]  # members of a loss that is a finite sum
 MARKS = {
     "loss": ("draw", "grad"),
     "penalty": ("ascend", "pull"),
@@ -126,7 +129,7 @@ def check_terms(loss: Any, penalty: Any, spectral: Any) -> None:
         if roles[name] not in (None, name):
             told = _as_role(type(term).__name__, roles[name])
             raise InputError(name, told, _right_order(given, roles))
-        if missing := [member for member in MEMBERS[name] if member not in _members(term)]:
+        if missing := _missing(name, term):
             raise InputError(name, shown_kind(term), _wanted(name, term, missing))
 
 
@@ -191,6 +194,15 @@ def misfit(
     ]
     wanted = f"{name}({', '.join(places + named)}){more}"
     return ArgumentError(name, f"no argument {absent}", wanted)
+
+
+def _missing(name: str, term: Any) -> list[str]:
+    """Return the members that a term in this role must have and lacks."""
+    known = _members(term)
+    missing = [member for member in MEMBERS[name] if member not in known]
+    if name == "loss" and not missing and term.is_finite_sum:
+        missing = [member for member in FINITE if member not in known]
+    return missing
 
 
 def _members(term: object) -> frozenset[str]:

@@ -86,6 +86,7 @@ class LossCapabilities:
     # `losses.cells.Cells` of a loss that is a sum over the cells of a stored matrix
     cells: Callable[[], Any] | None = None
     target: Any = None  # the matrix that X approximates
+    stores: tuple[type, ...] = ()  # classes that move with the target, for checkpoints
     gathered: Callable[[], Any] | None = None  # the same loss with all data in this process
     pending: Callable[[], tuple[int, int]] | None = None  # bytes to keep, and while reading
     pilot_samples: Callable[[], int] | None = None  # drawn to estimate constants

@@ -310,7 +310,7 @@ def test_proofs_are_those_of_the_plain_engine(done):
     assert min(done[name] for name in ("look", "tail", "more_tail", "squares")) >= 1
 
 
-def test_launches_that_cannot_be_recorded_go_on_without(done, monkeypatch):
+def test_launches_that_cannot_be_recorded_continue_without(done, monkeypatch):
     """Recording needs memory of its own, which a device may lack."""
     problem, tried = instance(), []
 

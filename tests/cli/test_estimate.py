@@ -65,6 +65,22 @@ def test_the_summary_has_its_keys_and_is_what_is_written(folder, weakprox, matri
     )
 
 
+@pytest.mark.parametrize("name", ["auto", "extragradient", "svrgcg"])
+def test_tol_is_that_of_the_library(name, folder, weakprox, matrix):
+    words = ("--solver", name, "--tol", 0.01, "-o", "x.npy", "--json")
+    summary = summary_of(weakprox("estimate", "m.npy", *PROBLEM, *words))
+    problem = wp.Problem(
+        wp.losses.Denoising(matrix), wp.penalties.L1(2.0), wp.spectral.NuclearBall(100.0)
+    )
+    result = wp.minimize(problem, name, tol=0.01, progress=False)
+    assert (summary["tol"], summary["eps"]) == (0.01, pytest.approx(result.eps, rel=1e-9))
+    np.testing.assert_allclose(np.load("x.npy"), result.X, rtol=1e-9, atol=1e-9)
+    done = weakprox("certify", "x.npy", "--data", "m.npy", *PROBLEM, "--tol", 0.02, "--json")
+    found = summary_of(done)
+    assert (done.exit_code, found["reached"]) == (0, True)
+    assert found["eps"] == pytest.approx(0.02 * result.value)
+
+
 def test_the_answer_is_that_of_the_library(folder, weakprox, matrix):
     weakprox("estimate", "m.npy", *PROBLEM, "--eps", "3", "--rank", "3", "--seed", "5")
     done = weakprox(

@@ -187,7 +187,7 @@ def test_a_strong_convexity_that_gradients_contradict_is_refused(cancel):
 
 
 def test_few_samples_that_bend_less_than_their_expectation(monkeypatch):
-    """Nobody warns the engine: it finds out, and goes on with what the samples have."""
+    """The engine is not warned: it notices, and continues with what the samples have."""
 
     def sampler(rng, k):
         A = rng.standard_normal((k, *SHAPE))

@@ -85,7 +85,7 @@ def test_nothing_as_large_as_x_is_made_here(monkeypatch):
     assert stopped.rank == 0
 
 
-def test_a_run_goes_on_from_its_moves(here):
+def test_a_run_continues_from_its_moves(here):
     D = da.from_array(M, chunks=(90, 120))
     part = wp.minimize(problem(D, TAU), tol=TOL, max_svds=4)
     assert part.status is wp.Status.MAX_SVDS
@@ -109,7 +109,7 @@ HIGH = np.where(UNEVEN == 0.0, np.inf, UNEVEN + 1.0)
     ],
     ids=["even", "uneven", "bounds"],
 )
-def test_a_run_goes_on_from_a_file(tmp_path, penalty):
+def test_a_run_continues_from_a_file(tmp_path, penalty):
     D, path = da.from_array(M, chunks=(90, 120)), tmp_path / "run.safetensors"
     options = {"tol": TOL, "checkpoint": path, "checkpoint_every": 0.0}
     given = problem(D, TAU, penalty)

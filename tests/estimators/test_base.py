@@ -230,6 +230,11 @@ def test_the_table_has_every_model_that_searches_by_held_out_data():
 def test_searches_are_documented_alike(free, request):
     table = free.cv_results_
     settings = {name for name in table if not name.endswith(("_test_score", "_split"))}
+    settings.remove("params")
+    names = [name for name in table if name.startswith("param_")]
+    rows = zip(*(table[name].tolist() for name in names), strict=True)
+    for found, row in zip(table["params"], rows, strict=True):
+        np.testing.assert_equal(found, dict(zip((n[6:] for n in names), row, strict=True)))
     wanted = QUANTITIES.get(request.node.callspec.params["searching"], set())
     assert {name for name in settings if not name.startswith("param_")} == wanted
     known = SEARCHED.get(type(free), type(free))().get_params()
@@ -240,6 +245,16 @@ def test_searches_are_documented_alike(free, request):
     np.testing.assert_allclose(np.mean(splits, axis=0), mean)
     np.testing.assert_allclose(np.std(splits, axis=0), table["std_test_score"], atol=1e-12)
     assert table["rank_test_score"][np.argmax(mean)] == 1
+
+
+@pytest.mark.parametrize("value", [False, True, "auto"])
+def test_debias_takes_the_same_values_everywhere(searching, value):
+    model, data = clone(searching[0]), searching[1]
+    if "debias" not in model.get_params():
+        pytest.skip("nothing is shrunk, or it is always undone")
+    model.set_params(debias=value, max_seconds=20.0).fit(*data)
+    with pytest.raises(InputError, match="debias"):
+        model.set_params(debias="refit").fit(*data)
 
 
 def test_a_time_limit_includes_the_search(searching, free):

@@ -681,6 +681,20 @@ def test_a_confirmed_noise_level_is_searched_once(monkeypatch):
     assert (found.lam, found.tau) == (anew.lam, anew.tau)
 
 
+def test_rounding_errors_among_zeros_are_not_the_noise():
+    rng = np.random.default_rng(0)
+    sparse = np.where(rng.random((60, 50)) < 0.14, rng.standard_normal((60, 50)), 0.0)
+    jittered = sparse + 1e-16 * rng.standard_normal(sparse.shape)
+    one, other = (SparseLowRank(random_state=0).fit(data) for data in (sparse, jittered))
+    assert other.noise_ == pytest.approx(one.noise_, rel=1e-3)
+    np.testing.assert_allclose(other.matrix_, one.matrix_, atol=1e-6)
+
+
+def test_a_noise_level_below_the_rounding_error_is_refused():
+    with pytest.raises(wp.InputError, match="noise: got 1e-18; wanted 0, or more than"):
+        SparseLowRank(noise=1e-18).fit(M)
+
+
 def test_scores_of_rows_scale_with_the_data():
     model = SparseLowRank(0.0, 60.0, noise=1.0, random_state=0).fit(M)
     small = SparseLowRank(0.0, 60e-12, noise=1e-12, random_state=0).fit(1e-12 * M)

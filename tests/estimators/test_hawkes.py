@@ -9,6 +9,7 @@ import pytest
 from scipy.stats import kendalltau
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
+from sklearn.model_selection import GridSearchCV, TimeSeriesSplit, cross_val_score
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from weakprox import HawkesInfectivity, InputError
@@ -335,6 +336,18 @@ def test_held_out_score_beats_poisson_and_no_penalty(record):
     score = model.score(other, period=(0, SPAN))
     assert score > poisson + 0.1
     assert score > plain.score(other, period=(0, SPAN)) + 0.02
+
+
+def test_cross_validation_in_the_order_of_time(record):
+    model, folds = HawkesInfectivity(1.0, 1.0, decays=1.0), TimeSeriesSplit(2)
+    X = record[1][:1500]
+    frame = pd.DataFrame({"time": X[:, 0], "node": [f"node {k}" for k in X[:, 1]]})
+    expected = [
+        clone(model).fit(frame.iloc[k]).score(frame.iloc[u]) for k, u in folds.split(frame)
+    ]
+    np.testing.assert_allclose(cross_val_score(model, frame, cv=folds), expected)
+    search = GridSearchCV(model, {"lam": [0.5, 1.0]}, cv=folds, error_score="raise").fit(frame)
+    assert search.cv_results_["mean_test_score"][1] == pytest.approx(np.mean(expected))
 
 
 def test_training_score_is_the_attribute(record):

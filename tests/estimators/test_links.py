@@ -181,6 +181,18 @@ def test_no_l1_norm_is_tried_without_a_promise(monkeypatch):
     assert model.lam_ == 0.0
 
 
+def test_the_table_has_the_weights_of_candidates(blocks):
+    A = blocks[1]
+    table = LinkPredictor(random_state=0).fit(A).cv_results_
+    l1 = table["zeroed"] > 0.0
+    assert l1.any()
+    assert np.array_equal(table["param_lam"] > 0.0, l1)
+    soft = ~l1 & ~table["refit"]
+    assert (np.argsort(table["nuclear"][soft]) == np.argsort(-table["param_tau"][soft])).all()
+    given = LinkPredictor(0.01, 3.0, cv=2, random_state=0).fit(A).cv_results_
+    assert {(one["lam"], one["tau"]) for one in given["params"]} == {(0.01, 3.0), (0.0, 3.0)}
+
+
 def ring(size, each=6, rewired=0.1, seed=0):
     """A small world, whose singular values decrease slowly."""
     rng = np.random.default_rng(seed)

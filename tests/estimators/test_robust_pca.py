@@ -258,7 +258,7 @@ def test_the_rank_of_the_automatic_weight_improves_the_search():
     assert error[0] < 0.8 * error[1] < 0.8 * 0.8 * error[2]
 
 
-def test_the_search_goes_on_where_the_largest_weights_give_zero():
+def test_the_search_continues_where_the_largest_weights_give_zero():
     rng = np.random.default_rng(1)
     L = rng.standard_normal((40, 2)) @ rng.standard_normal((2, 12))
     X = L + 0.1 * rng.standard_normal(L.shape)
@@ -325,11 +325,25 @@ def test_nothing_is_refitted_without_noise_or_signal():
     noise = np.random.default_rng(0).standard_normal((40, 25))
     model = RobustPCA(noise=2.0, debias="auto", random_state=0).fit(noise)
     assert (model.refit_, model.rank_) == (0.0, 0)
+    assert RobustPCA(noise=0.0, debias=True, random_state=0).fit(M).refit_ == 0.0
     with pytest.raises(InputError, match="debias"):
-        RobustPCA(debias=True).fit(M)
+        RobustPCA(debias="refit").fit(M)
 
 
-def test_the_search_goes_on_as_long_as_smaller_weights_predict_better():
+@pytest.mark.parametrize("lam", ["auto", "cv", 40.0])
+def test_true_is_the_refit_itself(lam):
+    M = hit(5, 60, 30, noise=0.5)[2]
+    model = RobustPCA(lam, debias=True, random_state=0).fit(M)
+    given = {"ratio": model.k_ / model.lam_, "random_state": 0}
+    plain = RobustPCA(model.lam_, **given).fit(M)
+    fits = module._Fits(None, module._Scaled.of(M, None), None, None)
+    L = fits.mixture(plain.result_.low_rank.trimmed(), model.k_, 1.0)
+    assert model.refit_ == 1.0
+    np.testing.assert_allclose(model.low_rank_, L.dense(), atol=0.02 * np.abs(M).std())
+    assert bool(model.cv_results_) == (lam == "cv")
+
+
+def test_the_search_continues_as_long_as_smaller_weights_predict_better():
     """The noise given is too large, by far."""
     M = hit(5, 60, 30, noise=0.1, share=0.0)[2]
     model = RobustPCA("cv", noise=8.0, random_state=0).fit(M)

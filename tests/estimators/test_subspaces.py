@@ -17,7 +17,8 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from weakprox import InputError, Status, SubspaceClustering, minimize
 from weakprox.checks import check_gradient
-from weakprox.estimators import subspaces
+from weakprox.estimators import _base as base
+from weakprox.estimators import _stability, subspaces
 from weakprox.estimators._affinities import Coefficients, Neighbors, Ranked
 from weakprox.estimators._stability import (
     Embedded,
@@ -506,6 +507,37 @@ def test_making_the_loss_computes_no_values(monkeypatch):
 def test_no_graph_is_decomposed_after_the_deadline():
     """The missing graph would be an error."""
     assert stability(None, 60, [2, 3], 0, Deadline.after(0.0)) is None
+
+
+def test_no_subsample_is_decomposed_if_there_is_time_for_few(monkeypatch):
+    """The whole graph takes a second by this clock, and two seconds are left."""
+    made, embed = [], Embedded.of
+    monkeypatch.setattr(Embedded, "of", lambda *args: made.append(args) or embed(*args))
+    monkeypatch.setattr(_stability.time, "monotonic", lambda: float(len(made)))
+    assert stability(Neighbors.of(X), len(X), [2, 3], 0, Deadline(3.0)) is None
+    assert len(made) == 1
+
+
+@pytest.mark.parametrize("count", [None, 3])
+def test_no_other_graph_is_tried_after_the_search(monkeypatch, count):
+    def called(*_):
+        raise AssertionError
+
+    monkeypatch.setattr(subspaces, "low_rank_solution", called)
+    model = SubspaceClustering(count or "auto", max_seconds=0.0, random_state=0)
+    assert model.fit(X).graph_ == "neighbors"
+
+
+def test_the_problem_leaves_time_for_its_clusters(monkeypatch):
+    limits, solve = [], base.minimize
+
+    def spy(*args, **settings):
+        limits.append(settings["max_seconds"])
+        return solve(*args, **settings)
+
+    monkeypatch.setattr(base, "minimize", spy)
+    SubspaceClustering(3, graph="coefficients", max_seconds=100.0, random_state=0).fit(X)
+    assert 50.0 < limits[0] <= 75.0
 
 
 def test_the_numbers_of_clusters_compared_are_a_table():

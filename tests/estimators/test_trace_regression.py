@@ -554,7 +554,33 @@ def test_shares_of_refits_are_the_best_ones_of_all_folds():
     assert best_refit(search, "only") == ("only", 0.0)
 
 
-@pytest.mark.parametrize("value", [True, "refit", None])
+def test_true_is_the_refit_itself():
+    A, b, _ = planted(60)
+    model = TraceRegression(0.05, 2.0, lam2=0.01, debias=True).fit(A, b)
+    assert model.refit_ == 1.0
+    assert model.cv_results_ == {}  # nothing to choose
+    X = model.result_.low_rank.trimmed()
+    pairs = np.einsum("nij,ik,kj->nk", A, X.U, X.Vt)
+    centred = pairs - pairs.mean(axis=0), b - b.mean()
+    s = np.linalg.lstsq(*centred, rcond=None)[0]
+    np.testing.assert_allclose(model.coef_, (X.U * s) @ X.Vt, atol=1e-6)
+
+
+def test_true_compares_candidates_by_their_refits():
+    A, b, _ = planted(60)
+    both = {"lam2": 0.01, "random_state": 0, "one_standard_error": True}
+    model = TraceRegression(debias=True, **both).fit(A, b)
+    plain = TraceRegression(**both).fit(A, b)
+    assert model.refit_ == 1.0
+    for one, share in ((model, 1.0), (plain, 0.0)):
+        again = TraceRegression(one.lam_, one.tau_, lam2=0.01, debias=share == 1.0)
+        scores = cross_val_score(again, A, b, cv=5, scoring="neg_mean_squared_error")
+        at = one.cv_results_["params"].index({"lam": one.lam_, "lam2": 0.01, "tau": one.tau_})
+        found = [one.cv_results_[f"split{k}_test_score"][at] for k in range(5)]
+        np.testing.assert_allclose(found, scores, rtol=0.15)
+
+
+@pytest.mark.parametrize("value", [1, "refit", None])
 def test_other_values_of_debias_are_refused(value):
     A, b, _ = planted(20)
     with pytest.raises(InputError, match="debias"):

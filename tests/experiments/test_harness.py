@@ -92,7 +92,7 @@ def test_a_second_run_does_nothing_again(marks, tmp_path):
     assert first == second
 
 
-def test_a_stopped_run_goes_on_where_it_stopped(marks, tmp_path):
+def test_a_stopped_run_continues_where_it_stopped(marks, tmp_path):
     (marks / "interrupt").touch()
     with pytest.raises(Interrupted, match="1 of 8 jobs are done; the same call continues"):
         run([_toy.COUNTED], cache=tmp_path / "cache", **QUIET)

@@ -75,7 +75,7 @@ def test_certified_means_a_gap_of_eps(solver):
     ids=lambda s: type(s).__name__,
 )  # fmt: skip
 def test_smoothing_that_costs_more_than_eps_ends_without_a_promise(solver):
-    """Such runs used to go on for ever: the paper's own mu has a bias of eps."""
+    """Such runs never ended before: the paper's own mu has a bias of eps."""
     eps = 1.5
     bias = 0.1 * M.size / 2
     assert bias > eps

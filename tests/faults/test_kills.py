@@ -59,7 +59,7 @@ def test_runs_survive_being_killed(done):
 
 
 def test_the_harness_sees_another_answer(done):
-    """A run that ends elsewhere is no survivor, nor is one that cannot go on."""
+    """A run that ends elsewhere is no survivor, nor is one that cannot be resumed."""
     assert done.stdout.splitlines()[:2] == ["noticed 1", "noticed 1"], done.stderr
 
 

@@ -68,7 +68,7 @@ def test_a_matrix_and_a_target_on_disk_give_the_same_answer(case, monkeypatch, s
     np.testing.assert_allclose(found.X, wanted.X, atol=1e-6)
 
 
-def test_a_run_on_disk_goes_on_where_it_stopped(case, steady):
+def test_a_run_on_disk_continues_where_it_stopped(case, steady):
     mapped = np.load(case[1], mmap_mode="r")
     stated, most = problem(mapped), steady + 11 * MIB
     options = {"tol": 1e-12, "max_memory": most, "progress": False}

@@ -41,7 +41,7 @@ def test_a_failed_proof_is_followed_by_a_thorough_one(hard, monkeypatch):
     assert 300 in ranks
 
 
-def test_without_it_the_run_goes_on_for_longer(hard, monkeypatch):
+def test_without_it_the_run_continues_for_longer(hard, monkeypatch):
     problem, eps = hard
     thorough = wp.minimize(problem, wp.solvers.DavisYin(), eps=eps, max_svds=60)
     monkeypatch.setattr(evaluate, "THOROUGH", 0)

@@ -47,6 +47,18 @@ def test_mostly_zeros_leave_it_to_the_spectrum():
     assert noise_level(M) == pytest.approx(0.3**0.5, rel=0.15)
 
 
+def test_rounding_errors_among_zeros_show_no_noise():
+    M = np.where(RNG.random((60, 50)) < 0.14, NOISE[:60, :50], 0.0)
+    jittered = M + 1e-16 * RNG.standard_normal(M.shape)
+    assert noise_level(jittered) == pytest.approx(noise_level(M), rel=1e-6)
+    assert noise_level(jittered, "entries") == 0.0
+
+
+def test_copies_that_differ_by_rounding_show_no_noise():
+    copies = LOW_RANK * (1.0 + 1e-16 * np.arange(6)[:, None, None])
+    assert mean_noise(sample_moments(copies)) == 0.0
+
+
 def test_empty_rows_and_columns_have_no_noise():
     M = np.zeros((120, 100))
     M[:40, :30] = NOISE[:40, :30]
@@ -123,6 +135,8 @@ def test_large_matrices_are_judged_by_a_part():
         (lambda: noise_level(NOISE, "mean"), "method"),
         (lambda: noise_level(NOISE[0]), "M"),
         (lambda: noise_level([[1.0]]), "M"),
+        (lambda: wp.selection.thinned(NOISE, 1e-18), "noise"),
+        (lambda: wp.selection.default_grid(NOISE, 1e-18), "noise"),
         (lambda: noise_level(np.diag([1.0, np.nan, 1.0])), "M"),
         (lambda: folded(NOISE), "samples"),
         (lambda: folded(NOISE[None]), "samples"),

@@ -65,7 +65,7 @@ def test_folds_give_a_standard_error_and_a_simpler_answer():
     plain, simple = (observed_path(loss, cv=4, one_standard_error=x) for x in (False, True))
     assert plain.errors.shape == (4, len(plain.lams))
     assert simple.lam >= plain.lam
-    keys = {"param_lam", "mean_test_score", "std_test_score", "rank_test_score"}
+    keys = {"params", "param_lam", "mean_test_score", "std_test_score", "rank_test_score"}
     assert keys | {f"split{k}_test_score" for k in range(4)} == set(plain.cv_results)
     assert plain.cv_results["rank_test_score"][list(plain.lams).index(plain.lam)] == 1
 

@@ -108,3 +108,11 @@ def test_probes_are_symmetric_only_if_all_answers_are():
     A, grid = A + A.T, Grid(np.zeros(1), np.array([[1e4]]))
     found = sure_over_grid(A, grid, 1.0, tol=1e-8)  # -n + 2 n
     assert found[0, 0] == pytest.approx(A.size, rel=0.2)
+
+
+def test_probes_are_those_of_the_terms_that_a_function_makes():
+    A = np.random.default_rng(0).standard_normal((12, 12))
+    A, grid = A @ A.T, Grid(np.zeros(1), np.array([[20.0]]))
+    kinds = wp.spectral.TracePSD, lambda tau: wp.spectral.TracePSD(tau)
+    one, other = (sure_over_grid(A, grid, 1.0, spectral=kind) for kind in kinds)
+    np.testing.assert_array_equal(one, other)

@@ -2,7 +2,7 @@
 
 `check(seed)` solves the problem of that seed several times and lists everything that is
 not true. From the root of the repository, `python tests/soak/certificates.py 0 10000` checks
-these seeds in two processes or more; any other range goes on from there. Every
+these seeds in two processes or more; any other range continues from there. Every
 `SAMPLED`-th problem is known through samples only (`soak.sampled`): what is proved about
 those holds at a confidence, so that misses are counted and compared with it at the end.
 """

@@ -83,7 +83,7 @@ class Tally:
 
     kills: int = 0
     survived: int = 0
-    resumed: int = 0  # runs that had a checkpoint to go on from
+    resumed: int = 0  # runs that had a checkpoint to continue from
     failures: list[str] = field(default_factory=list)
 
 

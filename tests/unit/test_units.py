@@ -1,6 +1,7 @@
 """Data of any size: the same bits as data of size one, times a power of two."""
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from typing import ClassVar
 
 import numpy as np
 import pytest
@@ -129,6 +130,32 @@ def test_terms_and_settings_of_the_users_own_stay_in_their_units():
     assert unit_of(problem, wp.SVRGCG(rank=2, mu=0.1)) == 1.0
 
 
+IN_UNITS = {"mu", "C0", "sigma", "delta", "delta2", "lipschitz", "beta0"}
+SOLVERS = [getattr(wp.solvers, name) for name in wp.solvers.__all__]
+
+
+@pytest.mark.parametrize("solver", [kind for kind in SOLVERS if IN_UNITS & set(vars(kind()))])
+def test_settings_in_the_units_of_the_problem_are_declared(solver):
+    assert set(solver.units) == IN_UNITS & set(vars(solver()))
+    loss, _, ball = CASES["matrix"](2.0**300)
+    problem = wp.Problem(loss, L1(1.0), ball)
+    assert unit_of(problem, solver()) != 1.0
+    for name in solver.units:
+        assert unit_of(problem, solver(**{name: 1.0})) == 1.0
+
+
+def test_a_solver_of_the_users_own_may_declare_such_a_setting():
+    @dataclass(frozen=True)
+    class Mine(wp.solvers.DavisYin):
+        units: ClassVar[tuple[str, ...]] = ("radius",)
+        radius: float | None = None
+
+    loss, _, ball = CASES["matrix"](2.0**300)
+    problem = wp.Problem(loss, L1(1.0), ball)
+    assert unit_of(problem, Mine()) != 1.0
+    assert unit_of(problem, Mine(radius=1.0)) == 1.0
+
+
 def test_a_term_of_the_users_own_may_declare_another_unit():
     class Other(L1):
         """Declares what `L1` does, under another name of its own."""
@@ -204,7 +231,10 @@ def test_the_weight_of_a_panel_is_chosen_in_its_unit(power):
     assert second.lam == pytest.approx(u * first.lam)
     assert second.start.s == pytest.approx(u * first.start.s, rel=1e-5)
     assert second.errors == pytest.approx(u**2 * first.errors, rel=1e-5)
+    assert [one["lam"] for one in second.cv_results["params"]] == list(second.lams)
     for name, column in first.cv_results.items():
+        if name == "params":
+            continue
         times = {"param_lam": u, "rank_test_score": 1}.get(name, u**2)
         assert second.cv_results[name] == pytest.approx(times * column, rel=1e-5)
     assert second.loss.observed().values[0] == u * first.loss.observed().values[0]

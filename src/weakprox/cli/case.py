@@ -21,14 +21,13 @@ from weakprox.losses import Denoising
 from weakprox.penalties import L1
 from weakprox.problem import Problem
 from weakprox.resources.memory import budget, on_disk, room
-from weakprox.solvers.base import ARRAYS
+from weakprox.solvers.base import ARRAYS, SMALL
 from weakprox.spectral import NuclearBall, TracePSD
 from weakprox.storage import FileError, Table
 from weakprox.storage.table import claim
 
-DEFAULT_TOL = 1e-3
 GUESSED = ("csv", "tsv", "txt", "xlsx", "ods")  # formats whose labels are guessed
-LIBRARY_TOL = 1e-4  # of `minimize` and of `SparseLowRank`, relative to the value
+TOL = 1e-4  # of `minimize` and of `SparseLowRank`, relative to the value
 
 
 @dataclass(frozen=True)
@@ -41,17 +40,23 @@ class Case:
     lam: float
     tau: float
     psd: bool
-    eps: float
-    tol: float | None
+    eps: float  # with tol, that of the value at zero, since the answer is not known
+    tol: float | None  # None if eps was given
     noise: float | None = None  # estimated, if lam or tau was chosen,
     scale: float | None = None  # and the factor that undoes the shrinkage
     chosen: tuple[str, ...] = ()  # "lam", "tau"
-    asked: bool = True  # whether the accuracy was given, not chosen
 
     @property
-    def accuracy(self) -> dict[str, float]:
-        """The accuracy for `minimize`: that of the library unless another is given."""
-        return {"eps": self.eps} if self.asked else {"tol": LIBRARY_TOL}
+    def accuracy(self) -> dict[str, Any]:
+        """The accuracy for `minimize`."""
+        return {"eps": self.eps} if self.tol is None else {"tol": self.tol}
+
+    def eps_at(self, X: Array) -> float:
+        """The absolute accuracy if X is the answer, as in `minimize`."""
+        if self.tol is None:
+            return self.eps
+        size = 0.5 * norm(X) ** 2
+        return self.tol * max(abs(self.problem.smooth_value(X)), SMALL * size)
 
     @property
     def settings(self) -> dict[str, Any]:
@@ -114,10 +119,9 @@ def load(
     """
     if eps is not None and tol is not None:
         raise InputError("eps", "both --eps and --tol", "one of them")
-    asked = eps is not None or tol is not None
     if eps is not None:
         eps = positive("eps", eps)
-    tol = accuracy("tol", DEFAULT_TOL if tol is None else tol) if eps is None else None
+    tol = accuracy("tol", TOL if tol is None else tol) if eps is None else None
     lam = None if lam is None else nonnegative("lam", lam)
     tau = None if tau is None else positive("tau", tau)
     chosen = tuple(name for name, x in (("lam", lam), ("tau", tau)) if x is None)
@@ -152,7 +156,7 @@ def load(
         if eps == 0.0:
             raise FileError(file, "only zeros", "an accuracy by --eps, or another matrix")
     _check_weights(matrix, problem, lam, eps, "eps" if tol is None else "tol")
-    return Case(table, matrix, problem, lam, tau, psd, eps, tol, noise, scale, chosen, asked)
+    return Case(table, matrix, problem, lam, tau, psd, eps, tol, noise, scale, chosen)
 
 
 def value_at_zero(M: Array) -> float:

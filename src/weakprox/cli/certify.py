@@ -39,7 +39,10 @@ def certify(
     ],
     psd: options.Psd = False,
     eps: options.Eps = None,
-    tol: options.Tol = None,
+    tol: Annotated[
+        float | None,
+        unset("Accuracy relative to the value of X. Default: 1e-4, unless --eps is given."),
+    ] = None,
     seed: options.Seed = 0,
     max_svds: Annotated[
         int, typer.Option(help="Largest number of thin SVDs for a better lower bound.")
@@ -63,11 +66,13 @@ def certify(
     positive("scale", scale)
     case = load(data, lam=lam, tau=tau, psd=psd, eps=eps, tol=tol, reading=reading)
     X = _read_point(x_file, x_key, x_header, case.matrix) / case.matrix.dtype.type(scale)
-    proof, violation, feasible = judge(case.problem, X, case.eps, seed, max_svds)
+    eps = case.eps_at(X)
+    proof, violation, feasible = judge(case.problem, X, eps, seed, max_svds)
     gap = proof.gap if feasible and proof.proves else None
-    reached = gap is not None and gap <= case.eps
+    reached = gap is not None and gap <= eps
     summary = {
         **case.settings,
+        "eps": eps,
         "x_file": str(x_file),
         "scale": scale,
         "value": proof.value,
@@ -82,7 +87,7 @@ def certify(
     if json:
         typer.echo(as_json(summary))
     else:
-        _show(shown_path(x_file), proof, violation, feasible, case.eps, reached)
+        _show(shown_path(x_file), proof, violation, feasible, eps, reached)
     raise typer.Exit(DONE if reached else UNCONFIRMED)
 
 

@@ -133,12 +133,11 @@ def estimate(
             search["progress"] = False if quiet else "auto"
             case = load(file, **given, reading=reading, **search, client=client)
         stack.enter_context(plain_warnings())
-        accuracy: Any = case.accuracy if method == "auto" else {"eps": case.eps}
         result = minimize(
             case.problem,
             method,
             rank=rank if method == "auto" else None,
-            **accuracy,
+            **case.accuracy,
             seed=seed,
             max_seconds=max(0.0, max_seconds - (time.monotonic() - begun)),
             max_svds=max_svds,
@@ -153,7 +152,6 @@ def estimate(
         outputs = _provable(result, outputs)
         scale = 1.0 if no_debias or case.scale is None else case.scale
         found = summarise(case, result, outputs)
-        found["tol"] = accuracy.get("tol", case.tol)
         found["applied_scale"] = scale
         command = None
         if output is not None:

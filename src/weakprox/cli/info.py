@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict, replace
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 import typer
@@ -12,10 +12,13 @@ from weakprox import __version__, plan, theory
 from weakprox.cli import options
 from weakprox.cli.case import Case, load
 from weakprox.cli.console import as_json, show, shown_path
+from weakprox.cli.options import unset
 from weakprox.cli.reading import AS_FOUND, Reading, layout_options
 from weakprox.linalg._thin_svd import thin_svd
 from weakprox.linalg.arrays import largest, norm
 from weakprox.resources.memory import as_bytes, limited, shown_bytes
+
+TOL = 1e-3  # by default, relative to the value at zero
 
 
 @layout_options
@@ -25,13 +28,21 @@ def info(
     tau: options.Tau = None,
     psd: options.Psd = False,
     eps: options.Eps = None,
-    tol: options.Tol = None,
+    tol: Annotated[
+        float | None,
+        unset(
+            "Accuracy relative to the value at zero, since that at the answer is not known "
+            "before a run. Default: 1e-3, unless --eps is given."
+        ),
+    ] = None,
     seed: options.Seed = 0,
     max_memory: options.MaxMemory = None,
     reading: Reading = AS_FOUND,
     json: options.Json = False,
 ) -> None:
     """Show a matrix, the problem it would define, and the work and memory to solve it."""
+    if eps is None and tol is None:
+        tol = TOL
     given: dict[str, Any] = {"lam": lam, "tau": tau, "eps": eps, "tol": tol}
     most = None if max_memory is None else as_bytes("max_memory", max_memory)
     with limited(most):

@@ -43,8 +43,7 @@ Eps = Annotated[float | None, unset("Accuracy in the value, absolute.")]
 Tol = Annotated[
     float | None,
     unset(
-        "Accuracy relative to the value at zero. Default: 1e-4 of the value of the answer for "
-        "estimate with the automatic solver, else 1e-3, unless --eps is given."
+        "Accuracy relative to the value at the answer. Default: 1e-4, unless --eps is given."
     ),
 ]
 Seed = Annotated[int, typer.Option(min=0, help="Seed of all random choices.")]

@@ -74,9 +74,9 @@ DOCUMENTED = {
         Names of the columns, if the data have any.""",
     "{cv_results_}": """cv_results_ : dict
         The candidates tried, with one column per quantity as in scikit-learn: parameters
-        ("param_lam", ...), other settings (without prefix), "mean_test_score",
-        "std_test_score", "rank_test_score" and the score of each fold
-        ("split0_test_score", ...). Empty without a search.""",
+        ("param_lam", ..., and "params" with a dict for each candidate), other settings
+        (without prefix), "mean_test_score", "std_test_score", "rank_test_score" and the
+        score of each fold ("split0_test_score", ...). Empty without a search.""",
 }
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -156,11 +157,15 @@ def stability(
     The score is the agreement of the clusters of a subsample with those of all `size` samples,
     plus weighted terms for the gap after the number and for its logarithm; the second loss
     is minus the agreement alone. That is the adjusted Rand index: 1 for equal clusterings, 0
-    for unrelated ones. None if there is no time.
+    for unrelated ones. None if there is no time, as far as that of the whole graph shows.
     """
     if deadline.passed:
         return None
+    begun = time.monotonic()
     whole = Embedded.of(graph, counts, np.arange(size))
+    taken = time.monotonic() - begun  # a subsample takes about its share
+    if deadline.left is not None and deadline.left < REPEATS * SHARE * taken:
+        return None
     bonus = {n: GAP * whole.gap(n) + MORE * float(np.log(n)) for n in counts}
     labels = {n: whole.labels(n) for n in counts}
 

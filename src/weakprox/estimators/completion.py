@@ -35,6 +35,7 @@ from weakprox.selection._observed_path import (
     path_trial,
     zero_weight,
 )
+from weakprox.selection.debias import Debias, debiasing
 from weakprox.selection.noise import GAUSSIAN
 from weakprox.selection.search import Search
 from weakprox.spectral import NuclearNorm
@@ -97,9 +98,10 @@ class MatrixCompletion(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Certif
         rows and columns, see `losses.Completion`. "auto" tries both.
     rank : int, optional
         Largest rank of L.
-    debias : bool
+    debias : bool or "auto"
         Whether to undo the shrinkage of L with the factor, from 1 to 4, that predicts
-        held-out observations best.
+        held-out observations best. "auto" is the same as True, since the factor is 1 if no
+        other is better.
     clip : bool
         Whether predictions are clipped to the range of the observed values; for the squared
         loss and Huber's loss only.
@@ -159,7 +161,7 @@ class MatrixCompletion(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Certif
     intercept_ridge: float | Literal["auto"] = "auto"
     scaling: Literal["auto", "none", "counts"] = "auto"
     rank: int | None = None
-    debias: bool = True
+    debias: Debias = True
     clip: bool = True
     cv: int | float | Literal["auto"] = "auto"
     one_standard_error: bool | Literal["auto"] = "auto"
@@ -196,14 +198,14 @@ class MatrixCompletion(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Certif
         one_of("intercepts", self.intercepts, INTERCEPTS)
         self._rank = None if self.rank is None else integer("rank", self.rank, 1)
         simplest = self._one_standard_error(automatic=False)
-        for name in ("debias", "clip"):
-            flag(name, getattr(self, name))
+        flag("clip", self.clip)
+        debias = bool(debiasing("debias", self.debias))
         cv = or_auto("cv", self.cv, folds_or_share)
         found = read_observations(self, rows, cols, values, (row, col, value))
         self.n_features_in_ = len(found.column_ids)
         self._pair_names = (row, col)
         base = self._base(found)
-        best, start = self._choose(base, lam, ridge, cv, simplest=simplest)
+        best, start = self._choose(base, lam, ridge, cv, debias=debias, simplest=simplest)
         loss = base.part(intercept_ridge=best.intercept_ridge, scaling=best.scaling)
         if math.isinf(best.lam):
             best = best._replace(lam=zero_weight(loss, self._seed) or 1.0)
@@ -239,6 +241,7 @@ class MatrixCompletion(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Certif
         ridge: float | None,
         cv: int | float | None,
         *,
+        debias: bool,
         simplest: bool,
     ) -> tuple[Candidate, LowRank | None]:
         """Choose missing settings by held-out observations; also return a first point.
@@ -256,7 +259,7 @@ class MatrixCompletion(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Certif
         first = Candidate(lam or math.inf, RIDGE if ridge is None else ridge, scalings[0])
         self.factor_ = 1.0
         given = lam is not None and ridge is not None and len(scalings) == 1
-        if (given and not self.debias) or count < FEWEST:
+        if (given and not debias) or count < FEWEST:
             return first, None
         self._range = self._bounds(base)
         parts = held_out_entries(base, cv or automatic_cv(count), self._seed, self._range)
@@ -266,7 +269,7 @@ class MatrixCompletion(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Certif
         trial = path_trial(
             partial(path_point, tol=ROUGH, rank=cap, **limits),
             lambda part, c: part.kept(c.intercept_ridge, c.scaling),
-            debias=self.debias,
+            debias=debias,
         )
         search: Search[Candidate] = self._search(parts, trial)
         alone = first._replace(lam=math.inf)

@@ -26,7 +26,13 @@ from weakprox.selection._anscombe import anscombe, counts_of, mean_count
 from weakprox.selection.copy_scales import FEWEST, copy_scales, rescaled_moments, scales_differ
 from weakprox.selection.debias import debiasing, undone_by
 from weakprox.selection.denoise import Choice, NoisyMatrix, Tried, candidates
-from weakprox.selection.noise import are_counts, is_poisson, mean_noise, sample_moments
+from weakprox.selection.noise import (
+    are_counts,
+    given_noise,
+    is_poisson,
+    mean_noise,
+    sample_moments,
+)
 
 FLOATS = [np.float64, np.float32]
 UNCHANGED = 1e-6  # relative change of the entries below which the data are returned
@@ -238,7 +244,7 @@ class _Denoiser(OneToOneFeatureMixin, TransformerMixin, Certified, ABC):
     def _noise(self, data: NoisyMatrix) -> float:
         """The noise level given, computed from copies, or estimated from one matrix."""
         if not data.counts and not is_auto(self.noise):
-            return nonnegative("noise", self.noise)
+            return given_noise("noise", self.noise, self._seen.mean)
         if self.stabilize and self._seen.size == 1:
             return 1.0
         if data.counts:

@@ -177,6 +177,11 @@ class HawkesInfectivity(Certified):
         The training period.
     {result_, certificate_}
 
+    Notes
+    -----
+    For `cross_val_score` and `GridSearchCV`, use folds in the order of time
+    (``cv=TimeSeriesSplit()``): other folds cut events out of the past of those that remain.
+
     Examples
     --------
     >>> import numpy as np

@@ -509,6 +509,7 @@ class LinkPredictor(Certified):
     lam_, tau_, kind_
         The values used; `tau_` is infinite if there is no bound.
     {cv_results_}
+        "param_lam" and "param_tau" are means over the graphs without the hidden edges.
         "nuclear" is the weight of the nuclear norm, "zeroed" the quantile of the
         entries that is used as lam (None if lam was given), and "refit" whether each
         singular value has its own factor. Scores are areas under the ROC curve.
@@ -711,6 +712,9 @@ class LinkPredictor(Certified):
             X, cut, price = found.resolved(candidate)
             if price > 0.0:
                 X = self._rough(found, price, found.spectral(cut, tau), X)
+            radius = X.nuclear_norm if tau is None else tau
+            used.setdefault(candidate, []).append((price, radius))
+            if price > 0.0:
                 at = graphs.entries(graphs.unshrunk(X, found.N), *part.pairs.T)
             else:
                 s = found.triplets.s[: X.s.size]
@@ -727,6 +731,7 @@ class LinkPredictor(Certified):
             kept = search.answers.get(candidate)
             return kept or [trial(part, candidate, None)[1] for part in held]
 
+        used: dict[Candidate, list[tuple[float, float]]] = {}  # lam and tau
         search: Search[Candidate] = self._search(held, trial)
         data = [found for _, found in held]
         cuts = [float(cut) for cut in (CUTS if tau is None else CUTS[:1])]
@@ -747,7 +752,11 @@ class LinkPredictor(Certified):
         tried = search.scores()
         if simplest and tried.candidates:
             best = tried.best(lambda c: (-c.nuclear, c.refit, -(c.zeroed or 0.0)))
-        table = tried.table(*Candidate._fields) if tried.candidates else {}
+        table = {}
+        if tried.candidates:
+            both = np.array([np.mean(used[c], axis=0) for c in tried.candidates])
+            weights = {"param_lam": both[:, 0], "param_tau": both[:, 1]}
+            table = tried.table(*Candidate._fields, **weights)
         known, reverse, walks = scores(best), 0.0, 0.0
         if self.kind_ == "directed" and known[0][0].size:
             reverse, known = _with_reverse(hiding, known)

@@ -13,7 +13,7 @@ from scipy.sparse import csr_array, vstack
 from sklearn.base import OneToOneFeatureMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from weakprox.arguments import integer, nonnegative, one_of, or_auto, positive
+from weakprox.arguments import integer, is_auto, nonnegative, one_of, or_auto, positive
 from weakprox.errors import InputError, ShapeError
 from weakprox.estimators._base import Certified, labeller
 from weakprox.estimators._pursuit import pursued
@@ -25,7 +25,7 @@ from weakprox.losses import Denoising, Huber
 from weakprox.losses.inputs import check_size
 from weakprox.problem import Problem
 from weakprox.result import Certificate, Result
-from weakprox.selection.debias import WORTH, Refit, refitting
+from weakprox.selection.debias import WORTH, Debias, debiasing
 from weakprox.selection.noise import GAUSSIAN
 from weakprox.selection.search import Search, clearly_positive, least
 from weakprox.spectral import NuclearNorm
@@ -46,6 +46,8 @@ FEW = 0.05  # share of distinct values up to which the data count as lying on a 
 MULTIPLES = tuple(2.0 ** (0.5 * j) for j in range(4, -9, -1))  # multiples of the automatic lam
 SEARCH, HIDDEN = 3, 0.1  # name of a random stream, and the share of cells that is hidden
 PATIENCE = 2  # weights without a gain after which the search ends
+Shares = tuple[float, ...]
+NONE: Shares = (0.0,)  # share of the refit if there is none
 SHARES = (0.0, 0.25, 0.5, 0.75, 1.0)  # of the refit, that are compared on hidden cells
 PASSES, SETTLED = 60, 1e-4  # steps of a refit at most, and the relative change at which it ends
 CUT = 3.5  # standard deviations from which a residual is an outlier
@@ -97,15 +99,18 @@ class RobustPCA(OneToOneFeatureMixin, TransformerMixin, Certified):
         deviation of each column.
     rank : int, optional
         Largest rank of L.
-    debias : {False, "auto"}
-        Whether to undo the shrinkage of L. "auto" compares mixtures of L and its refit: the
-        singular vectors of L with the values that fit the data best, in the same Huber loss.
+    debias : bool or "auto"
+        Whether to undo the shrinkage of L. True replaces L by its refit: the singular vectors
+        of L with the values that fit the data best, in the same Huber loss. "auto" compares
+        mixtures of L and its refit.
         The mixture with the least error on cells that are hidden `cv` times, as with "cv", is
         used if it gains more than half a standard error; with lam="cv", for every weight
         that is tried. A fit with lam="auto" then takes two to three times as long. Nothing is
         refitted if the noise is 0. The certificate is that of L without a refit.
     cv : int
         How many times a tenth of the cells is hidden, with ``lam="cv"`` or ``debias="auto"``.
+        The default is less than the five folds of other models, since each time takes as many
+        fits as there are weights to compare.
     one_standard_error : bool or "auto"
         Whether ``lam="cv"`` takes the largest weight whose error exceeds the least by at most
         one standard error of their difference. "auto" is True here.
@@ -178,7 +183,7 @@ class RobustPCA(OneToOneFeatureMixin, TransformerMixin, Certified):
     noise: float | Literal["auto"] = "auto"
     column_weights: Any = None
     rank: int | None = None
-    debias: Refit = False
+    debias: Debias = False
     cv: int = 3
     one_standard_error: bool | Literal["auto"] = "auto"
     tol: float = 1e-4
@@ -205,7 +210,7 @@ class RobustPCA(OneToOneFeatureMixin, TransformerMixin, Certified):
         ratio = or_auto("ratio", self.ratio, positive)
         noise = or_auto("noise", self.noise, nonnegative)
         rank = None if self.rank is None else integer("rank", self.rank, 1, instead="None")
-        refits = refitting("debias", self.debias) and noise != 0.0
+        shares = _shares(debiasing("debias", self.debias)) if noise != 0.0 else NONE
         if noise == 0.0 and (lam is not None or searched):
             raise InputError("lam", repr(self.lam), "'auto', with noise=0")
         data = self._read(X, reset=True)
@@ -228,15 +233,15 @@ class RobustPCA(OneToOneFeatureMixin, TransformerMixin, Certified):
                 lam = fits.weight(self.noise_)
             self.lam_, self.k_ = lam, fits.ratio * lam
             if searched:
-                multiple, self.refit_ = self._searched(fits, refits=refits, simplest=simplest)
+                multiple, self.refit_ = self._searched(fits, shares, simplest=simplest)
                 self.lam_ *= multiple
             self.result_ = fits.solved(self.lam_, self.k_, start, trial=False)
         L = on_host(self.result_.low_rank)
         if math.isnan(self.noise_):
             places, z = scaled.sample(np.random.default_rng([self._seed, 0]))
             self.noise_ = _deviation(z - _at(L, *places))
-        if refits and not searched and not self._search_end.passed:
-            self.refit_ = self._best_share(fits)
+        if not searched:
+            self.refit_ = self._best_share(fits, shares)
         self._rows = RowSpace.of(L, self.lam_, k=self.k_)
         shrunk = L.trimmed()
         self._low_rank = fits.mixture(shrunk, self.k_, self.refit_) if self.refit_ else shrunk
@@ -265,41 +270,41 @@ class RobustPCA(OneToOneFeatureMixin, TransformerMixin, Certified):
         self.result_, self.lam_, self._limit = found
         self.k_, self.noise_ = fits.ratio * self.lam_, 0.0
 
-    def _searched(self, fits: _Fits, *, refits: bool, simplest: bool) -> tuple[float, float]:
+    def _searched(self, fits: _Fits, shares: Shares, *, simplest: bool) -> tuple[float, float]:
         """The multiple of the automatic weight that predicts hidden entries best.
 
         The second number is the share of the refit that is best with it.
         """
         if fits.data.count < FEWEST:
-            return 1.0, 0.0
+            return 1.0, shares[0]
         candidates = [Candidate(multiple) for multiple in MULTIPLES]
-        search = self._hiding(fits, lambda left: left.weight(self.noise_), refits=refits)
+        search = self._hiding(fits, lambda left: left.weight(self.noise_), shares)
         # large weights that all give zero are equal, and the search must continue
         search.best_of(candidates, start="before", patience=PATIENCE, last_of_equals=True)
         found = search.scores()
         multiples = np.array([candidate.multiple for candidate in found.candidates])
         self.cv_results_ = found.table("multiple", param_lam=self.lam_ * multiples)
         plain = found.best((lambda candidate: -candidate.multiple) if simplest else None)
-        best, share = _mixed(search, plain) if refits else (plain, 0.0)
+        best, share = _mixed(search, plain, shares)
         return float(best.multiple), share
 
-    def _best_share(self, fits: _Fits) -> float:
+    def _best_share(self, fits: _Fits, shares: Shares) -> float:
         """The share of the refit that predicts hidden cells best, at the weight given."""
-        if fits.data.count < FEWEST:
-            return 0.0
+        if len(shares) == 1 or fits.data.count < FEWEST or self._search_end.passed:
+            return shares[0]
         lam, whole = self.lam_, sum(math.sqrt(side) for side in fits.sides)
         search = self._hiding(
-            fits, lambda left: lam * left.weight(1.0) / whole, refits=True, ratio=self.k_ / lam
+            fits, lambda left: lam * left.weight(1.0) / whole, shares, ratio=self.k_ / lam
         )
         plain = search.best_of([Candidate(1.0)])
-        return _mixed(search, plain)[1] if plain in search.losses else 0.0
+        return _mixed(search, plain, shares)[1] if plain in search.losses else 0.0
 
     def _hiding(
         self,
         fits: _Fits,
         weight: Callable[[_Fits], float],
+        shares: Shares,
         *,
-        refits: bool,
         ratio: float | None = None,
     ) -> Search[Candidate]:
         """A search by hidden cells, with a loss for every share of the refit."""
@@ -313,12 +318,13 @@ class RobustPCA(OneToOneFeatureMixin, TransformerMixin, Certified):
             k = (left.ratio if ratio is None else ratio) * lam
             result = left.solved(candidate.multiple * lam, k, start, trial=True)
             found = on_host(result.low_rank)
+            refits = shares != NONE
             both = [found, left.mixture(found.trimmed(), k, 1.0)] if refits else [found]
             offs = [_at(one, *places) - fits.data.Z[places] for one in both]
             # beyond the cut a cell is an outlier, which the low-rank part should not predict
             losses = (
                 np.mean(np.minimum(np.abs(offs[0] + w * (offs[-1] - offs[0])), cut))
-                for w in (SHARES if refits else SHARES[:1])
+                for w in shares
             )
             return tuple(float(loss) for loss in losses), found
 
@@ -562,15 +568,25 @@ class _Fits:
         return S, hit
 
 
-def _mixed(search: Search[Candidate], plain: Candidate) -> tuple[Candidate, float]:
+def _shares(debias: Debias) -> Shares:
+    """The shares of the refit that are compared, the simplest one first."""
+    return SHARES if is_auto(debias) else (1.0,) if debias else NONE
+
+
+def _mixed(
+    search: Search[Candidate], plain: Candidate, shares: Shares
+) -> tuple[Candidate, float]:
     """The candidate and the share of the refit that predict hidden cells best.
 
-    The share is 0, with the candidate `plain`, unless a refit gains more than half a standard
-    error. Of those within one standard error of the best, the largest weight is taken.
+    If several are compared, the share is 0, with the candidate `plain`, unless a refit gains
+    more than half a standard error. Of those within one standard error of the best, the
+    largest weight is taken.
     """
-    columns = [search.scores(k) for k in range(len(SHARES))]
+    if len(shares) == 1:
+        return plain, shares[0]
+    columns = [search.scores(k) for k in range(len(shares))]
     candidates = columns[0].candidates
-    options = [(one, share) for share in SHARES for one in candidates]
+    options = [(one, share) for share in shares for one in candidates]
     losses = np.concatenate([column.losses for column in columns], axis=1)
     keys = [-one.multiple for one, _ in options] if len(losses) > 1 else None
     best = least(losses, keys)

@@ -38,6 +38,7 @@ from weakprox.losses import Custom
 from weakprox.penalties import L1, ElasticNet
 from weakprox.problem import Problem
 from weakprox.protocols import LossCapabilities, Penalty
+from weakprox.result import Result
 from weakprox.selection.noise import Values, noise_edge, noise_level
 from weakprox.spectral import NuclearNorm
 
@@ -359,11 +360,13 @@ class SubspaceClustering(ClusterMixin, Certified):
         if self.graph == "neighbors":
             return near
         if not given:
+            if self._search_end.passed:
+                return near
             C = low_rank_solution(Z, self.nuclear_, self.ridge)
             graph = Coefficients.of(C, self.power, self.n_neighbors)
             number = count or self._candidate(graph, size, None).count
             simple = Candidate(graph, number, math.nan)
-            if self._deadline.passed or not self._cheaper(simple, near, size):
+            if not self._cheaper(simple, near, size):
                 return near
             if size > LARGE:
                 simple = self._candidate(graph, size, number)
@@ -385,7 +388,8 @@ class SubspaceClustering(ClusterMixin, Certified):
     def _by_coefficients(self, Z: Values, count: int | None) -> Candidate:
         """Solve the problem; return the graph of its solution."""
         weights = (self.nuclear_, self.lam_, self.ridge)
-        result = self._solve(self_expression(Z, *weights, zero_diagonal=self.zero_diagonal))
+        problem = self_expression(Z, *weights, zero_diagonal=self.zero_diagonal)
+        result = self._solved(problem)
         self.result_ = replace(result, checkpoint=None)  # many matrices of the size of C
         self.coefficients_ = self.result_.X
         graph = Coefficients.of(self.result_.low_rank, self.power, self.n_neighbors)
@@ -400,10 +404,14 @@ class SubspaceClustering(ClusterMixin, Certified):
         U, s, _ = decompositions.svd(Z)
         self.lam_ = 0.0
         weights = (self.nuclear_, self.lam_, self.ridge)
-        self.result_ = self._solve(
+        self.result_ = self._solved(
             self_expression(np.diag(s), *weights, zero_diagonal=self.zero_diagonal)
         )
         self.coefficients_ = U @ self.result_.X @ U.T
+
+    def _solved(self, problem: Problem) -> Result:
+        """Solve a problem and leave time for clustering its solution."""
+        return self._solve(problem, trial=True, progress=bool(self.verbose))
 
     def _candidate(
         self, graph: Affinities, size: int, count: int | None, metric: str | None = None
@@ -412,7 +420,7 @@ class SubspaceClustering(ClusterMixin, Certified):
         most, found = min(MOST_CLUSTERS, size - 1), None
         if measurable(size, count):
             counts = range(2, min(most, size // 3) + 1) if count is None else [count]
-            found = stability(graph, size, counts, self._seed, self._deadline)
+            found = stability(graph, size, counts, self._seed, self._search_end)
         if found is not None:
             best = found.scores().best()
             table = found.scores().table()

@@ -29,7 +29,7 @@ from weakprox.losses.inputs import as_shape
 from weakprox.penalties import ElasticNet
 from weakprox.problem import Problem
 from weakprox.result import Result
-from weakprox.selection.debias import Refit, Unseen, best_refit, refit_to, refitting
+from weakprox.selection.debias import Debias, Unseen, best_refit, debiasing, refit_to
 from weakprox.selection.search import Deadline, Search
 from weakprox.spectral import NuclearBall
 
@@ -269,7 +269,7 @@ class _TraceModel(Certified, ABC):
     one_standard_error: bool | Literal["auto"] = "auto"
     tol: float = 1e-4
     _accepts = ("sparse", "three_d_array")
-    _refits = False  # whether refits are tried
+    _refits: ClassVar[Debias] = False  # whether coefficients are refitted
     _share = 0.0  # of the refit in the coefficients
     _by_class = False  # whether folds are stratified
     _design: ClassVar[type[Design]] = Design
@@ -296,8 +296,9 @@ class _TraceModel(Certified, ABC):
         arguments.flag("fit_intercept", self.fit_intercept)
         arguments.accuracy("tol", self.tol)
         lams, taus = self._given()
-        if self._simplest and self._refits:
-            raise InputError("debias", repr(self.debias), "False, with one_standard_error")
+        if arguments.is_auto(self._refits) and self._simplest:
+            wanted = "False or True, with one_standard_error"
+            raise InputError("debias", repr(self.debias), wanted)
         rows, shape = self._flat(X)
         A, b = validate_data(self, rows, y, ensure_min_samples=2, **checks, **READ)
         b = np.asarray(self._numbers(b), dtype=float)
@@ -368,7 +369,8 @@ class _TraceModel(Certified, ABC):
         one-standard-error rule. Otherwise only those on a path are tried.
         """
         whole = lams is not None or taus is not None or self._simplest
-        self._share = 0.0
+        mixed = arguments.is_auto(self._refits)
+        self._share = 0.0 if mixed else float(self._refits)
         if lams is None:
             lams = [share * design.largest for share in design.lams]
         lam2 = arguments.or_auto("lam2", self.lam2, arguments.nonnegative)
@@ -394,12 +396,14 @@ class _TraceModel(Certified, ABC):
             def predicted(B: Matrix) -> Matrix:
                 return np.asarray(unseen @ B.ravel() + part.intercept(B))
 
-            found = predicted(result.X)
             if not self._refits:
-                return part.miss(answers, found), result
-            return Unseen.of(found, predicted(part.refit(result.low_rank)), answers), result
+                return part.miss(answers, predicted(result.X)), result
+            refitted = predicted(part.refit(result.low_rank))
+            if not mixed:
+                return part.miss(answers, refitted), result
+            return Unseen.of(predicted(result.X), refitted, answers), result
 
-        if len(settings) == 1 and not self._refits:
+        if len(settings) == 1 and not mixed:
             self.cv_results_ = {}
             return settings[0]
         # no more folds than rows, or than rows of a class
@@ -419,7 +423,7 @@ class _TraceModel(Certified, ABC):
         found = search.scores()
         self.cv_results_ = found.table()
         best: Setting = found.best(Setting.complexity if self._simplest else None)
-        if self._refits:
+        if mixed:
             best, self._share = best_refit(search, best)
         return best
 
@@ -449,11 +453,11 @@ class _TraceModel(Certified, ABC):
 class _Regression(RegressorMixin, _TraceModel):
     """Trace models for numeric responses."""
 
-    debias: Refit = False
+    debias: Debias = False
 
     @property
-    def _refits(self) -> bool:  # type: ignore[override]
-        return refitting("debias", self.debias)
+    def _refits(self) -> Debias:  # type: ignore[override]
+        return debiasing("debias", self.debias)
 
     @property
     def refit_(self) -> float:
@@ -505,9 +509,10 @@ class TraceRegression(_Regression):
         Whether to take the simplest candidate (smallest tau, then largest lam) whose error
         exceeds the least by at most one standard error of their difference; all
         combinations are tried then. "auto" is False here.
-    debias : {False, "auto"}
-        Whether to undo the shrinkage of B. "auto" also compares, for every candidate, mixtures
-        of B and its refit: the singular vectors of B with the values that fit the data best.
+    debias : bool or "auto"
+        Whether to undo the shrinkage of B. True replaces B by its refit: the singular vectors
+        of B with the values that fit the data best. "auto" compares, for every candidate,
+        mixtures of B and its refit; `one_standard_error` is not available with it.
         The mixture with the least error on the folds is used if it gains more than half a
         standard error. The certificate refers to B.
     tol : float
@@ -552,7 +557,6 @@ class TraceRegression(_Regression):
     lam1: Any = DEPRECATED
 
     def _given(self) -> Grid:
-        refitting("debias", self.debias)
         return _lists(self._renamed("lam1", "lam"), self.tau)
 
 

@@ -85,9 +85,6 @@ class Arm(SVRGCG):
     oracle: Literal["weak", "exact"] = "weak"
     variance_reduction: bool = True
 
-    def __post_init__(self) -> None:
-        """Keep the class: unlike `SVRGCG`, it has no deprecated settings."""
-
     def check(self, problem: Problem) -> None:
         one_of("oracle", self.oracle, ("weak", "exact"))
         flag("variance_reduction", self.variance_reduction)

@@ -87,6 +87,7 @@ class Denoising:
     chunk = 1 << 62  # a batch is reduced to one matrix while it is drawn, so any size fits
     elsewhere = False  # whether the matrix is on workers, or an operator
     _streamed = False  # whether it is sent to a device in tiles
+    _stores: tuple[type, ...] = ()  # classes of such a target in checkpoints
 
     def __new__(cls, *args: Any, **options: Any) -> Any:
         """Return an `Entrywise` if the loss is not the plain squared distance."""
@@ -148,6 +149,7 @@ class Denoising:
                 raise InputError("M", "NaN or infinite entries", f"finite numbers{HINT}")
             self._place(streamed, streamed.reference(), largest)
             self._terms, self._streamed = streamed.host, True
+            self._stores = streamed.stores
         elif is_dask(samples):
             self._terms = Copies("samples", samples)
             self.reference = stand_in(self._terms)
@@ -193,6 +195,7 @@ class Denoising:
             size=lambda: self.size,
             data=self.data,
             target=self.target,
+            stores=self._stores,
             gathered=self.gathered if self.elsewhere else None,
             pending=lambda: self.pending,
             stream=None if self.is_finite_sum else inputs.positioned(self._sampler),

@@ -249,9 +249,7 @@ def codec_for(problem: Problem, solver: Method | None) -> Codec:
     elif problem.elsewhere:  # a matrix on workers, which also store z
         given["centre"] = problem.of_loss.target
     own = () if solver is None else solver.stores
-    # classes of a target that is stored as a sequence of moves
-    moves = getattr(problem.of_loss.target, "stores", ())
-    return Codec.of((*stored_classes(), *own, *moves), given)
+    return Codec.of((*stored_classes(), *own, *problem.of_loss.stores), given)
 
 
 def version() -> str:

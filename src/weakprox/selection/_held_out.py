@@ -281,7 +281,7 @@ def sure_over_grid(
     named_by = seed_number("seed", seed)
     settings: dict[str, Any] = {"tol": tol, "rank": rank, "seed": named_by}
     rng = stream(named_by, THINNING)
-    symmetric = bool(np.array_equal(A, A.T)) and getattr(spectral, "symmetric", False)
+    symmetric = bool(np.array_equal(A, A.T)) and spectral(1.0).symmetric
 
     def answers(B: Values) -> list[Any]:
         steps = walk(Denoising(B), grid, penalty, spectral, **settings)

@@ -29,7 +29,7 @@ from weakprox.problem import Problem
 from weakprox.result import Result
 from weakprox.run.choose import chosen
 from weakprox.selection.noise import Values
-from weakprox.selection.search import Deadline, Search, Seed, stream
+from weakprox.selection.search import Deadline, Scores, Search, Seed, stream
 from weakprox.solvers._gap_driven import GapParameters
 from weakprox.solvers.base import Tools
 from weakprox.solvers.factored_proximal import FactoredProximal, Steps
@@ -323,14 +323,13 @@ def observed_path(
         best = scores.best(lambda candidate: -candidate.lam)
     answers = search.answers.get(best)
     start = answers[0] if answers else LowRank.zero(loss.shape, loss.observed().zero().rows)
-    table, units = scores.table(), {"param_lam": unit, "rank_test_score": 1}
-    table = {name: units.get(name, unit**2) * column for name, column in table.items()}
+    found = Scores([Weight(unit * c.lam) for c in scores.candidates], unit**2 * scores.losses)
     return ObservedPath(
         lam=unit * best.lam,
-        lams=table["param_lam"],
-        errors=unit**2 * scores.losses,
+        lams=np.array([candidate.lam for candidate in found.candidates]),
+        errors=found.losses,
         ranks=search.scores(1).losses.astype(int),
-        cv_results=table,
+        cv_results=found.table(),
         start=LowRank(start.U, unit * start.s, start.Vt),
         loss=given,
         rank=rank,

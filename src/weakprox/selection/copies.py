@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from weakprox.arguments import integer, nonnegative, one_of, seed_number
+from weakprox.arguments import integer, one_of, seed_number
 from weakprox.errors import InputError
 from weakprox.linalg.arrays import to_numpy
-from weakprox.selection.noise import Values, are_counts, matrix, sample_stack
+from weakprox.selection.noise import Values, are_counts, given_noise, matrix, sample_stack
 from weakprox.selection.search import Seed, stream
 
 THINNING = 0x7EA5  # name of the random stream of copies, groups and probes
@@ -71,7 +71,7 @@ def thinned(M: Any, noise: float | str, copies: int = 5, seed: Seed = 0) -> Copi
     if isinstance(noise, str):
         one_of("noise", noise, ("poisson",))
         return Copies(_binomial(A, count, rng), np.ones(count))
-    noise = nonnegative("noise", noise)
+    noise = given_noise("noise", noise, A)
     w = rng.standard_normal((count, *A.shape))
     w -= w.mean(axis=0)
     w *= noise * math.sqrt(count)

@@ -18,7 +18,6 @@ from weakprox.linalg.lowrank import LowRank
 from weakprox.selection.search import clearly_positive
 
 Debias = bool | Literal["auto"]
-Refit = Literal[False, "auto"]  # of models without a factor
 WORTH = 0.5  # standard errors that a refit must gain on the folds
 Values = np.ndarray[Any, np.dtype[np.float64]]
 
@@ -30,15 +29,6 @@ def debiasing(argument: str, value: Any) -> Debias:
             return "auto"
         raise InputError(argument, repr(value), 'True, False or "auto"')
     return flag(argument, value)
-
-
-def refitting(argument: str, value: Any) -> bool:
-    """Return True if refits are tried: True for "auto", False for False."""
-    if isinstance(value, (bool, np.bool_)) and not value:
-        return False
-    if is_auto(value):
-        return True
-    raise InputError(argument, repr(value), 'False or "auto"')
 
 
 def undone_by(scale: float, share: float) -> str:

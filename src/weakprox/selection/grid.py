@@ -8,11 +8,18 @@ from typing import Any
 
 import numpy as np
 
-from weakprox.arguments import flag, integer, nonnegative, number
+from weakprox.arguments import flag, integer, number
 from weakprox.errors import InputError, ShapeError
 from weakprox.linalg import decompositions
 from weakprox.linalg._thin_svd import thin_eigh, thin_svd
-from weakprox.selection.noise import Values, matrix, noise_edge, noise_level, shrunk_values
+from weakprox.selection.noise import (
+    Values,
+    given_noise,
+    matrix,
+    noise_edge,
+    noise_level,
+    shrunk_values,
+)
 from weakprox.selection.search import Weights
 
 LOWEST, HIGHEST = 0.2, 0.9  # radii, as shares of the leading singular values
@@ -65,7 +72,7 @@ def default_grid(
         integer(name, count, least=2)
     if flag("psd", psd) and A.shape[0] != A.shape[1]:
         raise ShapeError("M", f"shape {A.shape}", "a square matrix, with psd")
-    noise = noise_level(A) if noise is None else nonnegative("noise", noise)
+    noise = noise_level(A) if noise is None else given_noise("noise", noise, A)
     largest = float(np.abs(A).max())
     if largest == 0.0:
         raise InputError("M", "a matrix of zeros", "one that contains a signal")

@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from weakprox.arguments import one_of
+from weakprox.arguments import nonnegative, one_of
 from weakprox.errors import InputError, ShapeError
 from weakprox.linalg import decompositions
 from weakprox.linalg.arrays import is_array, to_numpy
@@ -42,9 +42,10 @@ def noise_level(M: Any, method: Method = "auto") -> float:
         of them. Each is too large if its assumption fails, so "auto" uses the smaller one. If
         the smallest singular values show less noise than the median one, the signal fills the
         spectrum; "auto" then extrapolates the decrease of the estimates towards the smallest
-        singular values, since even these contain signal. A median absolute deviation of zero,
-        as in data that are mostly zeros, is ignored. Rows and columns of zeros have no noise
-        and are left out of the spectrum; the level is the root mean square over all entries.
+        singular values, since even these contain signal. A median absolute deviation that is
+        zero or a rounding error, as in data that are mostly zeros, is ignored. Rows and
+        columns of zeros have no noise and are left out of the spectrum; the level is the root
+        mean square over all entries.
 
     Returns
     -------
@@ -55,10 +56,10 @@ def noise_level(M: Any, method: Method = "auto") -> float:
     one_of("method", method, ("auto", "spectrum", "entries"))
     from_entries = 0.0
     if method != "spectrum":
-        from_entries = GAUSSIAN * float(np.median(np.abs(A - np.median(A))))
+        from_entries = _shown(A, GAUSSIAN * float(np.median(np.abs(A - np.median(A)))))
     if method == "entries":
         return from_entries
-    from_spectrum = _from_spectrum(A, continued=method == "auto")
+    from_spectrum = _shown(A, _from_spectrum(A, continued=method == "auto"))
     return min(from_spectrum, from_entries) if from_entries > 0.0 else from_spectrum
 
 
@@ -73,7 +74,17 @@ def mean_noise(seen: Moments) -> float:
     """Standard deviation of the noise in the entries of a mean, also of one matrix."""
     if seen.size == 1:
         return noise_level(seen.mean)
-    return math.sqrt(seen.scatter / ((seen.size - 1) * seen.mean.size * seen.size))
+    level = math.sqrt(seen.scatter / ((seen.size - 1) * seen.mean.size * seen.size))
+    return _shown(seen.mean, level)
+
+
+def given_noise(name: str, noise: Any, A: Values) -> float:
+    """A noise level that a user states: zero, or one that the data can show."""
+    level = nonnegative(name, noise)
+    if level and not _shown(A, level):
+        wanted = f"0, or more than the rounding error of the data, {rounding(A):.2g}"
+        raise InputError(name, level, wanted)
+    return level
 
 
 def sample_stack(samples: Any) -> int:
@@ -125,9 +136,19 @@ def resolution(A: Values) -> float:
     floating-point precision.
     """
     values = np.unique(A)
-    rounding: float = max(A.shape) * np.finfo(float).eps * float(np.abs(A).max())
     step = float(np.diff(values).min()) if values.size > 1 else 0.0
-    return max(rounding, step / math.sqrt(12.0))  # of a uniform error within one step
+    return max(rounding(A), step / math.sqrt(12.0))  # of a uniform error within one step
+
+
+def rounding(A: Values) -> float:
+    """Rounding error of sums of the entries of a row or column."""
+    error: float = max(A.shape) * np.finfo(float).eps * float(np.abs(A).max())
+    return error
+
+
+def _shown(A: Values, level: float) -> float:
+    """The noise level, or zero if it is a rounding error."""
+    return level if level > rounding(A) else 0.0
 
 
 def _from_spectrum(A: Values, *, continued: bool = False) -> float:

@@ -147,6 +147,7 @@ class Scores:
     def table(self, *quantities: str, **more: Any) -> dict[str, Any]:
         """A column per quantity, named as in scikit-learn; scores are minus losses.
 
+        "params" contains the parameters of each candidate, in a dict.
         `quantities` are fields of candidates that are no parameters of the model: their
         columns have no prefix.
         """
@@ -167,6 +168,12 @@ class Scores:
             "rank_test_score": places,
             **more,
         }
+        parameters = [name for name in columns if name.startswith("param_")]
+        rows = zip(*(columns[name].tolist() for name in parameters), strict=True)
+        columns["params"] = [
+            dict(zip((name.removeprefix("param_") for name in parameters), row, strict=True))
+            for row in rows
+        ]
         return columns | {f"split{k}_test_score": score for k, score in enumerate(scores)}
 
 

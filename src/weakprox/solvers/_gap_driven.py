@@ -17,7 +17,7 @@ from weakprox.linalg.lowrank import LowRank
 from weakprox.linalg.thick_svd import SMALLEST
 from weakprox.problem import Problem
 from weakprox.protocols import Candidate, Dual, DualPoint, OwnBound, Tolerance, WeakProx
-from weakprox.solvers.base import Method, Tools, replace
+from weakprox.solvers.base import Method, Tools, replace, undeclared
 from weakprox.spectral.singular import gram_is_cheaper
 
 STRETCH = 16  # iterations of one outer step
@@ -110,6 +110,7 @@ class GapDriven(Method):
     patience: ClassVar[int] = PATIENCE
     # the problems to which it `applies`, in words; "" if the method checks them itself
     suits: ClassVar[str] = ""
+    needs: ClassVar[tuple[str, ...]] = ()  # capabilities of terms, such as "loss.centre"
 
     @staticmethod
     def applies(problem: Problem) -> bool:
@@ -119,7 +120,8 @@ class GapDriven(Method):
     def check(self, problem: Problem) -> None:
         """Raise on invalid settings, and on a problem without the required form."""
         if self.suits and not self.applies(problem):
-            raise InputError("problem", repr(problem), self.suits)
+            wanted = "; ".join([self.suits, *undeclared(problem, *self.needs)])
+            raise InputError("problem", repr(problem), wanted)
         optional_counts(rank=self.rank)
 
     def first(

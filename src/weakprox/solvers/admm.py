@@ -91,6 +91,7 @@ class ADMM(GapDriven):
     coarse: ClassVar[float] = 1e-3  # dual points are differences times rho
     matrices: ClassVar[tuple[str, ...]] = ("X", "V", "u", "Y", "s")
     suits: ClassVar[str] = "a loss with a proximal map, such as Sensing (or DavisYin)"
+    needs: ClassVar[tuple[str, ...]] = ("loss.prox",)
 
     @staticmethod
     def applies(problem: Problem) -> bool:

@@ -240,6 +240,19 @@ def fits(problem: Problem, needed: float) -> bool:
     return needed <= (room() if on_cpu(reference) else device_room(reference))
 
 
+def undeclared(problem: Problem, *needs: str) -> list[str]:
+    """Say which of these capabilities, such as "loss.centre", the terms do not declare."""
+    found = []
+    for role in ("loss", "penalty", "spectral"):
+        offers = getattr(problem, f"of_{role}")
+        names = [need.partition(".")[2] for need in needs if need.startswith(f"{role}.")]
+        lacking = [f"`{name}`" for name in names if getattr(offers, name) is None]
+        if lacking:
+            kind = type(getattr(problem, role)).__name__
+            found.append(f"{kind} declares no {' and '.join(lacking)} (see docs/extend.md)")
+    return found
+
+
 def device_room(reference: Array) -> int:
     """Return the bytes that are free on the device of an array, or held for reuse there."""
     if not getattr(reference, "is_cuda", False):
@@ -271,6 +284,7 @@ class Method:
     double: ClassVar[bool] = False  # computes in float64, whatever the dtype of the data
     coarse: ClassVar[float] = 0.0  # accuracy below which float32 arrays prove nothing
     warm_starts: ClassVar[bool] = False  # `warm` continues from the dual point of a neighbour
+    units: ClassVar[tuple[str, ...]] = ()  # settings in the units of the problem
     stores: ClassVar[tuple[type, ...]] = ()  # classes that a memory consists of, for files
     matrices: ClassVar[tuple[str, ...]] = ("X",)  # members of a memory that are like X
 

@@ -257,6 +257,7 @@ class LeanSplitting(GapDriven):
     suits: ClassVar[str] = (
         "a squared distance, a separable penalty and a norm or ball (or DavisYin)"
     )
+    needs: ClassVar[tuple[str, ...]] = ("loss.centre", "penalty.form", "spectral.form")
 
     @staticmethod
     def applies(problem: Problem) -> bool:

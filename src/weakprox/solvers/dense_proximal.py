@@ -86,6 +86,7 @@ class DenseProximal(GapDriven):
     suits: ClassVar[str] = (
         "Denoising with a loss or weights, no penalty, NuclearNorm or NuclearBall"
     )
+    needs: ClassVar[tuple[str, ...]] = ("loss.cells", "spectral.form")
 
     @staticmethod
     def applies(problem: Problem) -> bool:

@@ -28,7 +28,7 @@ from weakprox.solvers._gap_driven import (
     judged,
     start_at,
 )
-from weakprox.solvers.base import Tools
+from weakprox.solvers.base import Tools, undeclared
 
 REMEMBERED = 5  # dual values; a step is undone if the next one is below all of them
 SHORTER = 0.25  # factor for a step that was undone
@@ -67,14 +67,15 @@ class DualAscent(GapDriven):
     def check(self, problem: Problem) -> None:
         super().check(problem)
         problem.check_finite_sum("DualAscent", "SampleAverage")
-        if problem.of_loss.centre is None:
-            raise InputError(
-                "loss", repr(problem.loss), "Denoising; DavisYin accepts other losses"
-            )
-        if problem.of_penalty.pieces is None:
-            raise InputError(
-                "penalty", repr(problem.penalty), "MaxAffine; DavisYin accepts all penalties"
-            )
+        uses = {
+            "loss.centre": "Denoising; DavisYin accepts other losses",
+            "penalty.pieces": "MaxAffine; DavisYin accepts all penalties",
+        }
+        for need, instead in uses.items():
+            if lacking := undeclared(problem, need):
+                role = need.partition(".")[0]
+                wanted = "; ".join([instead, *lacking])
+                raise InputError(role, repr(getattr(problem, role)), wanted)
         problem.strong_convexity()
 
     def start(self, problem: Problem, X: Array | None, tools: Tools) -> Memory:

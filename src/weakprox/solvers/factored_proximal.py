@@ -126,6 +126,7 @@ class FactoredProximal(GapDriven):
     suits: ClassVar[str] = (
         "a loss of observed entries, no penalty, and NuclearNorm or NuclearBall"
     )
+    needs: ClassVar[tuple[str, ...]] = ("loss.observed", "spectral.form")
 
     @property
     def fallback(self) -> ADMM:

@@ -134,6 +134,7 @@ class FilledProximal(GapDriven):
         "squared errors of most entries, a side of at most 2000 entries, no penalty, "
         "NuclearNorm or NuclearBall"
     )
+    needs: ClassVar[tuple[str, ...]] = ("loss.observed", "spectral.form")
 
     @property
     def fallback(self) -> FactoredProximal:

@@ -77,6 +77,7 @@ class Thresholding(GapDriven):
     suits: ClassVar[str] = (
         "Denoising of a large sparse matrix, no penalty, NuclearNorm or NuclearBall"
     )
+    needs: ClassVar[tuple[str, ...]] = ("loss.target", "spectral.form")
 
     @property
     def fallback(self) -> Method:

@@ -93,7 +93,7 @@ def test_outside_nothing_is_touched(before):
 
 
 def test_several_threads_of_python(before):
-    """Overlapping runs: one thread while any of them goes on, the old number after all."""
+    """Overlapping runs: one thread while any of them lasts, the old number after all."""
     wrong, ready = [], threading.Barrier(6)
 
     def work(seed):
@@ -137,7 +137,7 @@ def test_a_run_that_outlives_another_keeps_its_single_thread(before):
     with one_thread(100):
         worker.start()
         assert inside.wait(60)
-    assert now() == {1}  # the other goes on
+    assert now() == {1}  # the other run has not ended
     leave.set()
     worker.join()
     assert seen == [{1}]

@@ -102,7 +102,7 @@ def test_every_penalty_gives_feasible_duals_and_a_minimum(name, backend, step):
     """y in Y, and no point around does better than v - step K'y."""
     penalty, v = PENALTIES[name].build(backend), backend.array(V)
     y = proximal_dual(penalty, v, step)
-    for _ in range(30 if isinstance(penalty, Sum) else 0):  # sums go on from call to call
+    for _ in range(30 if isinstance(penalty, Sum) else 0):  # sums continue from call to call
         y = proximal_dual(penalty, v, step, y)
     near = penalty.feasible(y)
     pairs = zip(y, near, strict=True) if isinstance(y, tuple) else [(y, near)]
@@ -181,7 +181,7 @@ def test_sums_with_max_affine_against_cvxpy(order, other):
     for step in (0.05, 1.0):
         true = by_cvxpy([norm, pieces(A, B)], v, step)
         y = None
-        for _ in range(4):  # each call goes on from the last
+        for _ in range(4):  # each call continues from the last
             y = proximal_dual(penalty, v, step, y)
         X = v - step * penalty.pull(y)
         assert np.abs(X - true).max() <= 1e-5 * np.abs(true).max()

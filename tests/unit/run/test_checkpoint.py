@@ -91,7 +91,7 @@ def test_the_end_is_written_however_long_one_waits_between_writes(file):
     assert rest.trace["svds"][-1] > part.checkpoint.counts.svds
 
 
-def test_a_result_goes_on_into_a_file(file):
+def test_a_result_continues_into_a_file(file):
     options = {"tol": 1e-14, "progress": False}
     whole = wp.minimize(denoising(), DavisYin(), max_svds=100, **options)
     part = wp.minimize(denoising(), DavisYin(), max_svds=40, **options)
@@ -163,7 +163,7 @@ def custom_stream():
 
 @pytest.mark.parametrize("build", [streamed, custom_stream])
 @pytest.mark.parametrize("solver", [wp.SVRGCG(3, inner=4), None], ids=["SVRGCG", "auto"])
-def test_streams_go_on_at_their_place(build, solver, file):
+def test_streams_continue_at_their_place(build, solver, file):
     options = {"eps": 0.3, "evaluation_samples": 8}
     problem, stream = build()
     whole = wp.minimize(problem, solver, progress=False, **options)

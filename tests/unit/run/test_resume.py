@@ -70,7 +70,7 @@ def test_after_a_callback_and_in_several_pieces(kind):
         pieces += 1
     assert pieces >= 2
     same(result, whole)
-    assert (np.diff(result.trace["seconds"]) >= 0).all()  # the clock goes on, too
+    assert (np.diff(result.trace["seconds"]) >= 0).all()  # the clock continues, too
 
 
 def test_after_ctrl_c():

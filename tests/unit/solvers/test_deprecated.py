@@ -1,5 +1,10 @@
 """Spellings of earlier versions warn, and are the classes that replaced them."""
 
+import copy
+import inspect
+import pickle
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from registry import numbers
@@ -60,6 +65,17 @@ def test_an_arm_of_the_practical_variant_is_refused():
         solver = wp.SVRGCG(3, constants="practical", oracle="exact")
     with pytest.raises(wp.InputError, match="'repaired' or 'paper'"):
         solved(solver)
+
+
+def test_objects_are_copied_as_before():
+    with pytest.warns(DeprecationWarning, match="Arm"):
+        old = wp.SVRGCG(3, variance_reduction=False)
+    for solver in (wp.SVRGCG(3), old):
+        for other in (pickle.loads(pickle.dumps(solver)), copy.deepcopy(solver)):
+            assert other == solver
+        assert replace(solver, rank=5).rank == 5
+        assert type(replace(solver, rank=5)) is type(solver)
+    assert list(inspect.signature(wp.SVRGCG).parameters)[:3] == ["rank", "constants", "mu"]
 
 
 def test_the_papers_own_settings_do_not_warn():

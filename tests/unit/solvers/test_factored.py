@@ -144,7 +144,7 @@ def test_a_block_without_progress_is_handed_over():
     result = wp.minimize(problem, "lean-splitting", tol=1e-4, progress=False)
     assert result.status is wp.Status.CERTIFIED
     assert result.solver == "DavisYin"
-    assert result.counts.svds <= 15  # 18 if it went on to the end of a stretch
+    assert result.counts.svds <= 15  # 18 if it continued to the end of a stretch
 
 
 def test_proofs_are_attempted_when_they_are_likely_to_succeed(monkeypatch):

@@ -1,4 +1,4 @@
-"""FactoredProximal: optima of another solver, proofs that hold, and runs that go on."""
+"""FactoredProximal: optima of another solver, proofs that hold, and runs that are resumed."""
 
 import math
 import tracemalloc

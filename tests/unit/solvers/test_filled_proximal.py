@@ -1,4 +1,4 @@
-"""FilledProximal: optima of another solver, proofs that hold, and runs that go on."""
+"""FilledProximal: optima of another solver, proofs that hold, and runs that are resumed."""
 
 import sys
 from dataclasses import replace
@@ -319,7 +319,7 @@ def test_steps_before_a_proof_are_forgotten(monkeypatch):
     assert seen == [((), (), None)]
 
 
-def test_a_run_goes_on_after_a_proof_that_falls_short(monkeypatch):
+def test_a_run_continues_after_a_proof_that_falls_short(monkeypatch):
     given, tried = problem((120, 60), share=0.55, lam=6.0), []
     proof = ObservedDual.proof
 

@@ -109,7 +109,7 @@ def test_warm_starts_take_few_decompositions():
 
 
 def test_an_optimistic_estimate_is_corrected(monkeypatch):
-    """If |Y|_* was underestimated, the point that is offered shows it, and the run goes on."""
+    """If |Y|_* was underestimated, the point offered shows it, and the run continues."""
     offers = []
     kept = _stored.scaled
     monkeypatch.setattr(

@@ -117,6 +117,9 @@ class AdaptiveSVRGCG(Settings):
         return epoch.memory()
 
 
+svrgcg.IMPLEMENTED["practical"] = lambda: AdaptiveSVRGCG
+
+
 def accuracy(p: Parameters, level: int) -> float:
     """Return an epoch's accuracy in the smoothed problem: half of the one before."""
     return p.C0 * 2.0**-level

@@ -30,7 +30,7 @@ from weakprox.passes import blend_into
 from weakprox.penalties.base import Smoothed
 from weakprox.problem import Problem
 from weakprox.protocols import Candidate
-from weakprox.solvers.base import Method, Tools, first_point
+from weakprox.solvers.base import Method, Tools, first_point, undeclared
 from weakprox.theory._theorems import estimate_sigma, initial_gap
 from weakprox.theory.gradients import Snapshot, mean_gradient
 
@@ -122,11 +122,11 @@ class Baseline(Method):
 
     def check(self, problem: Problem) -> None:
         """Raise unless h is the indicator of a bounded set with a linear oracle."""
-        offers = problem.of_spectral
-        if offers.extreme is None or offers.diameter is None:
+        if lacking := undeclared(problem, "spectral.extreme", "spectral.diameter"):
             name = type(self).__name__
             wanted = f"NuclearBall or TracePSD: {name} needs a bounded set to minimise over"
-            raise InputError("spectral", type(problem.spectral).__name__, wanted)
+            given = type(problem.spectral).__name__
+            raise InputError("spectral", given, "; ".join([wanted, *lacking]))
 
     def candidate(self, memory: Any) -> Candidate:
         """Return the iterate."""
@@ -147,6 +147,8 @@ class Baseline(Method):
 @dataclass(frozen=True)
 class Smoothing(Baseline):
     """Baselines with one smoothing for the whole run."""
+
+    units: ClassVar[tuple[str, ...]] = ("mu",)
 
     mu: float | None = None
 
@@ -239,6 +241,8 @@ class SCG(Smoothing):
     sigma : float, optional
         Gradient noise of one sample.
     """
+
+    units: ClassVar[tuple[str, ...]] = ("mu", "sigma")
 
     sigma: float | None = None
 
@@ -340,6 +344,8 @@ class HomotopyMemory(Memory):
 class Homotopy(Baseline):
     """Common part; the smoothing at step k is mu = theta beta0 / sqrt(k + SHIFT)."""
 
+    units: ClassVar[tuple[str, ...]] = ("beta0",)
+
     beta0: float | None = None
 
     STEP: ClassVar[int]  # steps are STEP / (k - 1 + STEP)
@@ -438,6 +444,8 @@ class SHCGM(Homotopy):
     batch : int
         Samples per step.
     """
+
+    units: ClassVar[tuple[str, ...]] = ("beta0", "sigma")
 
     sigma: float | None = None
     batch: int = 1

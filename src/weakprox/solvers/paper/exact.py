@@ -51,6 +51,8 @@ class FISTA(Smoothing):
 
     narrow: ClassVar[bool] = False  # full decompositions
 
+    units: ClassVar[tuple[str, ...]] = ("mu", "C0")
+
     C0: float | None = None
     momentum: bool = True
 

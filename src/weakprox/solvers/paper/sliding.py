@@ -13,7 +13,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Literal, get_args
+from typing import ClassVar, Literal, get_args
 
 import numpy as np
 
@@ -124,6 +124,8 @@ class SCGS(Smoothing):
         then no longer applies, and no bound is promised.
     """
 
+    units: ClassVar[tuple[str, ...]] = ("mu", "sigma", "C0")
+
     sigma: float | None = None
     C0: float | None = None
     strongly_convex: bool = True
@@ -222,6 +224,8 @@ class STORC(VarianceReduced):
     max_inner : int, optional
         Largest number of vertices per projection; the theorem then no longer applies.
     """
+
+    units: ClassVar[tuple[str, ...]] = ("mu", "lipschitz")
 
     case: Case | None = None
     lipschitz: float | None = None

@@ -7,10 +7,10 @@ problem of its Section 4. `SVRGCG.step` is one epoch and reads like the algorith
 
 from __future__ import annotations
 
+import inspect
 import warnings
 from collections.abc import Callable
-from dataclasses import InitVar, dataclass, replace
-from importlib import import_module
+from dataclasses import dataclass, fields, replace
 from typing import Any, ClassVar, Literal
 
 import numpy as np
@@ -62,6 +62,7 @@ class Settings(Method):
     """Settings and bounds that `SVRGCG` and `AdaptiveSVRGCG` share."""
 
     narrow: ClassVar[bool] = True
+    units: ClassVar[tuple[str, ...]] = ("mu", "C0", "sigma", "delta", "delta2")
 
     rank: int | Literal["estimate"] = "estimate"
     constants: ConstantSet = "repaired"
@@ -155,6 +156,13 @@ class Settings(Method):
         return Candidate(memory.X, memory.V, memory.h_bound, memory.epoch, 0)
 
 
+ARMS = ("oracle", "variance_reduction")  # settings of `weakprox.experiments.ablation.Arm`
+# Classes that implement settings of earlier versions. They are defined in terms of this module
+# and entered from outside: by the module that defines one, or by `weakprox` if it is loaded
+# later.
+IMPLEMENTED: dict[str, Callable[[], Any]] = {}
+
+
 @dataclass(frozen=True)
 class SVRGCG(Settings):
     """The paper's algorithm; parameters that are not given follow from its theorems.
@@ -182,29 +190,29 @@ class SVRGCG(Settings):
     answer : {"low_rank", "iterate"}
         What to return: the best point of the requested rank, or the theorem's iterate
         X_S, whose rank may be higher.
-    oracle, variance_reduction : optional
-        Deprecated: use `weakprox.experiments.ablation.Arm`.
+
+    The former arguments `oracle` and `variance_reduction` are deprecated: use
+    `weakprox.experiments.ablation.Arm`.
     """
 
-    oracle: InitVar[Any] = None
-    variance_reduction: InitVar[Any] = None
-
-    def __post_init__(self, oracle: Any, variance_reduction: Any) -> None:
-        """Replace settings of earlier versions by the classes that now implement them."""
-        kind: type | None = None
-        if oracle is not None or variance_reduction is not None:
+    def __new__(cls, *args: Any, **settings: Any) -> Any:
+        """Return an object of the class that now implements settings of earlier versions."""
+        names = [field.name for field in fields(cls)]
+        given = dict(zip(names, args, strict=False)) | settings
+        former = [name for name in given if name in ARMS]
+        constants = given.get("constants")
+        practical = isinstance(constants, str) and constants == "practical"
+        if cls is not SVRGCG or not (former or practical):
+            return object.__new__(cls)
+        old, new = "constants='practical'", "weakprox.solvers.AdaptiveSVRGCG"
+        if former:
             old, new = "oracle and variance_reduction", "weakprox.experiments.ablation.Arm"
-            kind = import_module("weakprox.experiments.ablation").Arm
-            reduced = True if variance_reduction is None else variance_reduction
-            object.__setattr__(self, "oracle", "weak" if oracle is None else oracle)
-            object.__setattr__(self, "variance_reduction", reduced)
-        elif isinstance(self.constants, str) and self.constants == "practical":
-            old, new = "constants='practical'", "weakprox.solvers.AdaptiveSVRGCG"
-            kind = import_module("weakprox.solvers.paper.adaptive_svrgcg").AdaptiveSVRGCG
-        if kind is not None:
-            text = f"SVRGCG: {old} will be removed; use {new}"
-            warnings.warn(text, DeprecationWarning, stacklevel=3)
-            object.__setattr__(self, "__class__", kind)
+        text = f"SVRGCG: {old} will be removed; use {new}"
+        warnings.warn(text, DeprecationWarning, stacklevel=2)
+        if former:
+            return object.__new__(IMPLEMENTED["arm"]())  # a subclass, which Python initialises
+        del given["constants"]
+        return IMPLEMENTED["practical"]()(**given)
 
     def check(self, problem: Problem) -> None:
         one_of("constants", self.constants, ("repaired", "paper"))
@@ -279,3 +287,7 @@ class SVRGCG(Settings):
                 rank = min(2 * rank, cap)
             X = prox.V.dense()
         return max(1, min(prox.V.rank, cap))
+
+
+# what help and hints show
+SVRGCG.__new__.__signature__ = inspect.signature(SVRGCG.__init__)  # type: ignore[attr-defined]

@@ -118,7 +118,7 @@ def test_no_time_at_all():
 
 
 @pytest.mark.parametrize("at", [1, 5, 16, 17, 40])
-def test_ctrl_c_returns_a_point_to_go_on_from(at):
+def test_ctrl_c_returns_a_point_to_resume_from(at):
     calls = 0
 
     class Interrupting(NuclearBall):
@@ -140,7 +140,7 @@ def test_ctrl_c_returns_a_point_to_go_on_from(at):
     same(run(problem, resume=part), run(problem))
 
 
-def test_a_callback_ends_the_run_and_it_can_go_on():
+def test_a_callback_ends_the_run_and_it_can_be_resumed():
     problem = build("matrix")
     part = run(problem, callback=lambda look: look.counts.svds >= 21)
     assert part.status is wp.Status.CALLBACK
