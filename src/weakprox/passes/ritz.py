@@ -125,7 +125,9 @@ def stepped(
         if last.s[-1] > LEAST * last.s[0]:
             image = wide(product) if step == 0 else last.U * like(last.s, last.U)
             damping = like(1.0 / last.s**2, image) if last.damping is None else last.damping
-            found = spanned(A, wide(A.left(image * damping)), needed)
+            Y = wide(A.left(image * damping))
+            B = wide(A.right(Y))
+            found = _triplets(A, Y, B, squares_of(B, Y), needed) or _straightly(A, Y, needed)
         if found is None:
             return _carefully(A, near.V, product, powers)
         last = found
