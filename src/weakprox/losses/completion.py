@@ -300,7 +300,8 @@ class Completion:
         def proximal(A: Array, weight: float) -> Array:
             flat = xp.reshape(xp.asarray(A, copy=True), (-1,))
             values = xp.astype(self._values, flat.dtype)
-            flat[places] = entry_prox(self.loss, values, weights, flat[places], weight)
+            found = entry_prox(self.loss, values, weights, flat[places], weight)
+            flat[places] = xp.astype(found, flat.dtype)  # weights may be in float64
             return xp.reshape(flat, self.shape)
 
         return proximal

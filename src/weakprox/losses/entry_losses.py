@@ -387,6 +387,7 @@ def _by_newton(loss: EntryLoss, y: Array, w: Any, a: Array, weight: float) -> Ar
     """
     xp, shape = namespace(a), a.shape
     y, w, a = (xp.reshape(v, (-1,)) for v in (y, xp.zeros_like(a) + w, a))
+    a = xp.astype(a, w.dtype, copy=False)  # if weights are in float64
     found, left = xp.zeros_like(a), xp.arange(a.shape[0], device=device_of(a))
     ordinary = _is_ordinary(w, weight, xp)
     larger = max(_largest(w, xp), weight) if ordinary else xp.clip(w, weight, None)

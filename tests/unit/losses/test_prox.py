@@ -211,3 +211,23 @@ def test_extreme_weights_in_float32(loss, wanted):
     y, a, w = (np.array([x], np.float32) for x in (1.0, 2.0, 1e20))
     (x,) = entry_prox(loss, y, w, a, 1e-20)
     assert x == pytest.approx(wanted, abs=1e-6)
+
+
+@pytest.mark.parametrize("loss", ["squared", "huber", "logistic", "poisson"])
+def test_observations_in_float32_of_torch_with_weights(loss):
+    """The weights are in float64."""
+    kind = {"huber": Huber(1.0)}.get(loss, loss)
+    G = observations(kind, weights=np.arange(1.0, 1.0 + len(observations()._values)))
+    rows, columns = (torch.asarray(x) for x in np.nonzero(numbers(9, 7, seed=3) > 0.3))
+    single = Completion(
+        rows,
+        columns,
+        torch.asarray(G._values, dtype=torch.float32),
+        (9, 7),
+        loss=kind,
+        weights=torch.arange(1.0, 1.0 + len(rows), dtype=torch.float64),
+    )
+    A = torch.asarray(M, dtype=torch.float32)
+    found = single.capabilities.prox()(A, 0.5)
+    assert found.dtype == torch.float32
+    np.testing.assert_allclose(found, G.capabilities.prox()(M, 0.5), rtol=1e-4, atol=1e-4)
