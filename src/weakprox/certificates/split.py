@@ -28,6 +28,7 @@ from weakprox.problem import Problem
 from weakprox.protocols import Dual, DualPoint, DualRecord, Penalty, Tolerance, WeakProx
 from weakprox.spectral.singular import values_lower
 
+GRADIENT = 16  # roundings of the terms of a gradient, over four
 FEW = 24  # triplets up to which a decomposition from its own basis is cheaper
 
 
@@ -202,6 +203,9 @@ def split_bound(
     w = loss.strong_convexity + R.curvature
     size, target = math.sqrt(terms["X"]), math.sqrt(terms["A"])
     entries = math.sqrt(terms["g"]) + math.sqrt(terms["s"]) + (R.curvature + slope) * size
+    if problem.of_loss.centre is None and math.isfinite(loss.smoothness):
+        # rounding errors of a gradient are relative to its largest terms, H X and grad G(0)
+        entries += GRADIENT * (math.sqrt(terms["g"]) + 2.0 * loss.smoothness * size)
     far = math.sqrt(terms["q"]) + 4 * eps_of(A) * (entries + slope * target)
     bound = value + 0.5 * R.curvature * terms["X"] + terms["along"] + terms["across"]
     bound -= terms["phi"] + prox.conjugate + far**2 / (2 * w)

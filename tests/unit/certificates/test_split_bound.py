@@ -545,3 +545,15 @@ def test_float32_steps_count_what_they_drop(h):
     else:
         assert prox.shrink * widest <= h.lam * (1 + 1e-6)
     assert prox.V.rank == 6
+
+
+@pytest.mark.parametrize("seed", [20, 22, 25, 33, 38, 39])
+def test_bounds_of_exact_fits_allow_for_the_rounding_of_gradients(seed):
+    """The optimum is 0. Terms of the gradient nearly cancel, so it is mostly rounding error."""
+    rng = np.random.default_rng(seed)
+    n = int(rng.integers(1, 3))
+    X = (rng.standard_normal((n, n)) + 2 * np.eye(n)).astype(np.float32)
+    Y = (20 * rng.standard_normal((n, n))).astype(np.float32)
+    problem = wp.Problem(wp.losses.Regression(X, Y), None, NuclearBall(1e4))
+    result = wp.minimize(problem, "davis-yin", tol=1e-3, max_svds=60, progress=False)
+    assert result.certificate.lower_bound <= 0.0
