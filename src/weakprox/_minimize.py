@@ -155,12 +155,13 @@ def minimize(
         The feasible, low-rank answer with its value, status, counts and trace. Ctrl-C also ends
         the run with a result.
     """
-    given_arguments = dict(locals())
+    options = dict(locals())  # the arguments, before anything else is defined
     begun = time.perf_counter()
     if not isinstance(problem, Problem):
         raise needs_problem(problem)
-    if problem.eased is not None and checkpoint is None:  # a file holds one problem
-        return with_slopes(minimize, given_arguments)
+    if problem.constrained is not None and checkpoint is None:  # a file holds one problem
+        options["tol"] = TOL if tol is None and eps is None else tol
+        return with_slopes(minimize, options)
     problem.reread()  # custom terms may have changed since
     if eps is not None and tol is not None:
         raise InputError("tol", f"{tol!r}, and eps = {eps!r}", "only one of them")

@@ -23,7 +23,7 @@ from weakprox.losses.observed import Observed
 from weakprox.passes import SeparableForm, Step, ValueForm, beside, passes_for
 from weakprox.penalties import Zero
 from weakprox.penalties.base import Smoothed
-from weakprox.penalties.fixed import Eased, without_constraints
+from weakprox.penalties.fixed import Constrained, without_constraints
 from weakprox.protocols import Batch, Loss, Penalty, SpectralTerm
 from weakprox.resources.memory import budget
 
@@ -59,7 +59,7 @@ class Problem:
         h, from `weakprox.spectral` or your own.
     """
 
-    eased: Eased | None = None  # the penalty without its constraints, if it has any
+    constrained: Constrained | None = None  # the penalty given, if it has constraints
 
     @by_name("where penalty may be None: Problem(loss, None, spectral)")
     def __init__(self, loss: Loss, penalty: Penalty | None, spectral: SpectralTerm) -> None:
@@ -75,9 +75,9 @@ class Problem:
         self.penalty.check(self.shape)
         if self.of_penalty.form is None:  # a form is finite everywhere
             known = (self.of_loss, self.of_spectral.form)
-            self.eased = without_constraints(self.penalty, self.loss, *known)
-            if self.eased is not None:
-                self.penalty = self.eased.steepest
+            self.constrained = without_constraints(self.penalty, self.loss, *known)
+            if self.constrained is not None:
+                self.penalty = self.constrained.with_slopes(self.constrained.steepest)
                 self.reread()  # bounds with a slope have a form
         self._check_kind()
         spectral.check(self.shape)
@@ -130,7 +130,8 @@ class Problem:
 
     def __getstate__(self) -> dict[str, Any]:
         """Keep the terms alone: what they declare may hold functions that cannot be pickled."""
-        return {name: getattr(self, name) for name in ("loss", "penalty", "spectral", "shape")}
+        kept = ("loss", "penalty", "spectral", "shape", "constrained")
+        return {name: getattr(self, name) for name in kept}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         vars(self).update(state)
@@ -140,7 +141,8 @@ class Problem:
     def altered(self, **terms: Any) -> Problem:
         """The same problem with other terms, which are known to fit."""
         other = Problem.__new__(Problem)
-        other.__setstate__({**self.__getstate__(), **terms})
+        constrained = None if "penalty" in terms else self.constrained
+        other.__setstate__({**self.__getstate__(), "constrained": constrained, **terms})
         return other
 
     def with_slopes(self) -> list[Problem]:
@@ -148,11 +150,13 @@ class Problem:
 
         They exist as long as this one, so that a result's proof finds the one it is about.
         """
-        if self.eased is None:
+        if self.constrained is None:
             return [self]
         if not self._with_slopes:
-            rungs = self.eased.rungs()
-            self._with_slopes = [self.altered(penalty=rung.penalty()) for rung in rungs]
+            known = self.constrained
+            self._with_slopes = [
+                self.altered(penalty=known.with_slopes(slopes)) for slopes in known.slopes()
+            ]
         return self._with_slopes
 
     def centre(self) -> Array:

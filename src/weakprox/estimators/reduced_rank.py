@@ -41,6 +41,7 @@ LOW_RANK, SPARSE, OWN = 1.0, 0.5, 2.0
 ROUGH = 1e-3  # relative accuracy of trials
 FLAT = 1e-12  # spread of a column, relative to its size, below which it is rounding error
 TINY = 1e-8  # least share of a residual that belongs to its row
+DENSE = 4_000_000  # entries up to which a sparse X may be made dense
 ROOM = 1.01  # factor for the radius of a ball that should not bind
 
 
@@ -93,6 +94,7 @@ class Design:
     """Scaled features and responses, with their loss."""
 
     loss: Regression
+    features: int  # before a change of basis
 
     @cached_property
     def _spectrum(self) -> tuple[Matrix, Matrix]:
@@ -113,8 +115,8 @@ class Design:
 
     @property
     def curvature(self) -> float:
-        """Mean eigenvalue of the Gram matrix."""
-        return float(np.mean(self._spectrum[0])) or 1.0
+        """Mean eigenvalue of the Gram matrix of the features."""
+        return float(np.sum(self._spectrum[0])) / self.features or 1.0
 
     def ridge(self, weight: Ridge) -> Matrix:
         """The solution with squares only; the one of least norm if the weight is zero."""
@@ -223,10 +225,11 @@ class ReducedRankRegressor(MultiOutputMixin, RegressorMixin, Certified):
     With lam = 0 the problem that is certified has a bound on the nuclear norm that does not
     change its optimum. If `ridge_` has several weights, a proof file does not contain the data,
     and its checker trusts the values of the loss. With more features than rows and without
-    `sparsity`, the problem is solved, and certified, in an orthonormal basis of the rows of X,
-    which does not change the optimum; `result_` refers to that basis. Otherwise a sparse X
-    stays sparse. Fits of one fold share one Gram matrix. With `sparsity`, more than 2000
-    features and fewer rows, no Gram matrix is formed, and ridge regression is not tried.
+    `sparsity` (if X is sparse, up to four million entries in all), the problem is solved, and
+    certified, in an orthonormal basis of the rows of X, which does not change the optimum;
+    `result_` refers to that basis. Otherwise a sparse X stays sparse. Fits of one fold share
+    one Gram matrix. With `sparsity`, more than 2000 features and fewer rows, no Gram matrix is
+    formed, and ridge regression is not tried.
 
     Examples
     --------
@@ -278,9 +281,11 @@ class ReducedRankRegressor(MultiOutputMixin, RegressorMixin, Certified):
         over_x, over_y = self._scales(X), self._scales(Y)
         X = csr_array(X) if issparse(X) else X  # of which `*` is the product of entries
         X, Y = csr_array(X * (1.0 / over_x)) if issparse(X) else X / over_x, Y / over_y
-        wide = self.sparsity is None and X.shape[0] < X.shape[1]
+        n, p = X.shape
+        few = n * p <= DENSE if issparse(X) else True
+        wide = self.sparsity is None and n < p and few
         X, lifted = _rotated(X) if wide else (X, np.asarray)
-        design = Design(Regression(X, Y, intercept=self.fit_intercept))
+        design = Design(Regression(X, Y, intercept=self.fit_intercept), p)
         self.cv_results_ = {}
         chosen = self._choose(X, Y, design, **given)
         self.lam_, self.ridge_, self.sparsity_weight_ = chosen
@@ -347,7 +352,7 @@ class ReducedRankRegressor(MultiOutputMixin, RegressorMixin, Certified):
         def prepare(fold: tuple[Any, Any]) -> tuple[Design, Any, Matrix]:
             kept, left = fold
             loss = Regression(X[kept], Y[kept], intercept=self.fit_intercept)
-            return Design(loss), X[left], Y[left]
+            return Design(loss, design.features), X[left], Y[left]
 
         def trial(
             data: tuple[Design, Any, Matrix], setting: Setting, start: Any
@@ -483,15 +488,8 @@ def _rotated(X: Any) -> tuple[Matrix, Callable[[Matrix], Matrix]]:
     With fewer rows than features, the coefficients of least norms are combinations of the
     rows, and their norms do not depend on the basis.
     """
-    if not issparse(X):
-        Q, R = np.linalg.qr(X.T)
-        return np.ascontiguousarray(R.T), lambda B: np.asarray(Q @ B)
-    squares, P = eigh((X @ X.T).toarray())
-    kept = squares > len(squares) * np.finfo(float).eps * squares[-1]
-    if not kept.any():
-        return X.toarray(), np.asarray
-    P, sizes = P[:, kept], np.sqrt(squares[kept])
-    return P * sizes, lambda B: np.asarray(X.T @ (P @ (B / sizes[:, None])))
+    Q, R = np.linalg.qr((X.toarray() if issparse(X) else X).T)
+    return np.ascontiguousarray(R.T), lambda B: np.asarray(Q @ B)
 
 
 def _better(search: Search[Setting], simple: Setting, other: Setting, errors: float) -> Setting:

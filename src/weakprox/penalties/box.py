@@ -31,8 +31,10 @@ class Box(Combinable):
     :math:`l \le X \le u`, the minimisers are those of the problem with the constraint. By
     default, a `Problem` computes a slope that is proved to be steep enough. For `Denoising` and
     `NuclearNorm(lam)`, lam plus the largest distance of the data from the bounds is enough.
-    `minimize` begins with the slope of G at the bounds, and raises it to that one as long as
-    violations cost more than the requested accuracy. The constraint itself would be infinite
+    `minimize` begins with the slope of G at the bounds, and raises it to that one unless a
+    point within the bounds shows that the optimum is within the requested accuracy of the
+    lower bound. The value of the answer counts violations by the slope used,
+    ``result.source().penalty``. The constraint itself would be infinite
     at a low-rank X that nearly satisfies it, while the penalty is finite. The penalty is never
     above the indicator of the constraint, so that a proved lower bound also holds for the
     problem with the constraint, for any slope.

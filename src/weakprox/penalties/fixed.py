@@ -2,79 +2,80 @@
 
 A slope above the multipliers of all constraints has the same minimisers as the constraints. A
 bound on the multipliers is always known, but it is often far above them, and the steeper a
-slope, the more does a small violation at a low-rank X cost. So runs begin with slopes of the
-size of the gradient, which are raised to the bound if violations remain.
+slope, the more a small violation at a low-rank X costs. So runs begin with slopes of the size
+of the gradient. They are raised to the bound unless a point within the constraints shows that
+the answer is good enough.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 import numpy as np
 
 from weakprox.errors import InputError
 from weakprox.linalg import arrays
-from weakprox.linalg.arrays import to_numpy
+from weakprox.linalg.arrays import Array, namespace, to_numpy
 from weakprox.linalg.simplex import ValueForm
 from weakprox.penalties.base import Sum, parts_of
 from weakprox.protocols import Loss, LossCapabilities, Penalty, penalty_capabilities
 
 ROOM = 1.01  # above the bound on multipliers
-STEEPER = 16.0  # factor for slopes with which violations cost too much
+STEEPER = 16.0  # factor between the slopes of two runs
+LEAST = 1e-3  # share of the largest entry of a gradient that the first slope is at least
 
 
 @dataclass(frozen=True)
-class Eased:
-    """A penalty with slopes in place of its constraints.
+class Constrained:
+    """A penalty with constraints on entries, and slopes that may replace them.
 
-    Each part has a function of its slope (one that ignores it, if it has no constraint), a
-    slope to begin with, and one that is proved to be steep enough.
+    `first` and `steepest` have a slope for each part of the penalty: one to begin with, and one
+    that is proved to be steep enough. They are 0 for parts without a constraint.
     """
 
-    parts: tuple[tuple[Callable[[float], Any], float, float], ...]
+    penalty: Penalty
+    first: tuple[float, ...]
+    steepest: tuple[float, ...]
 
-    def rungs(self) -> Iterator[Rung]:
-        """Return the slopes that a run may use, each `STEEPER` times the last."""
-        factor, last = 1.0, False
-        while not last:
-            last = all(factor * first >= most for _, first, most in self.parts)
-            slopes = tuple(min(factor * first, most) for _, first, most in self.parts)
-            yield Rung(tuple(part for part, _, _ in self.parts), slopes, last)
+    def slopes(self) -> list[tuple[float, ...]]:
+        """The slopes of successive runs; the last ones are the steepest."""
+        found, factor = [self.first], 1.0
+        while found[-1] != self.steepest:
             factor *= STEEPER
+            pairs = zip(self.first, self.steepest, strict=True)
+            found.append(tuple(min(factor * first, most) for first, most in pairs))
+        return found
 
-    @property
-    def steepest(self) -> Penalty:
-        """The penalty with slopes that are proved to be steep enough."""
-        return [rung.penalty() for rung in self.rungs()][-1]
-
-
-@dataclass(frozen=True)
-class Rung:
-    """Slopes in place of constraints; `last` if they are proved to be steep enough."""
-
-    parts: tuple[Callable[[float], Any], ...]
-    slopes: tuple[float, ...]
-    last: bool
-
-    def penalty(self, times: float = 1.0) -> Penalty:
-        """The penalty with these slopes, all of them multiplied by `times`."""
-        pairs = zip(self.parts, self.slopes, strict=True)
-        found = [part(times * slope) for part, slope in pairs]
+    def with_slopes(self, slopes: tuple[float, ...]) -> Penalty:
+        """The penalty with these slopes in place of its constraints."""
+        pairs = zip(self._limited(), slopes, strict=True)
+        found = [part if one is None else one.with_slope(x) for (part, one), x in pairs]
         return found[0] if len(found) == 1 else Sum(tuple(found))
 
-    def cost(self, X: Any) -> float:
-        """What violations of the constraints add to f at X."""
-        return float(self.penalty(2.0).value(X) - self.penalty().value(X))
+    def nearest(self, X: Array) -> Array:
+        """The point nearest to X within the constraints."""
+        xp, shape = namespace(X), (int(X.shape[0]), int(X.shape[1]))
+        for _, one in self._limited():
+            if one is not None and one.bounds is not None:
+                low, high = (arrays.like(end, X) for end in one.bounds)
+                X = xp.minimum(xp.maximum(X, low), high)
+            elif one is not None and one.fixed is not None:
+                free = arrays.like(~np.broadcast_to(one.fixed(shape), shape), X)
+                X = X * free
+        return X
+
+    def _limited(self) -> list[tuple[Any, Any]]:
+        """Each part with its constraint."""
+        parts = parts_of(self.penalty)
+        return [(part, penalty_capabilities(part).constraint) for part in parts]
 
 
 def without_constraints(
     penalty: Penalty, loss: Loss, declared: LossCapabilities, values: ValueForm | None
-) -> Eased | None:
-    """Return the penalty with slopes in place of infinite weights and of bounds, if it has any.
+) -> Constrained | None:
+    """Return slopes in place of infinite weights and of bounds, if the penalty has any.
 
     With the steepest slopes the minimisers are the same, since they are above the multiplier of
     each constraint. The penalty is finite where constraints hold up to rounding. The optimum
@@ -92,26 +93,24 @@ def without_constraints(
     fixes = len(boxes) < sum(one is not None for one in limits)
     _check_known("weights" if fixes else "slope", others, loss, declared, values)
     assert values is not None
-    steep = _steep(others, loss, declared, values) if fixes else math.inf
-    zero = np.zeros(loss.shape)
-    found: list[tuple[Callable[[float], Any], float, float]] = []
+    fixed = _steep(others, loss, declared, values) if fixes else math.inf
+    zero, first, steepest = np.zeros(loss.shape), list[float](), list[float]()
     for part, one in zip(parts, limits, strict=True):
         if one is None:
-            found.append((partial(_same, part), 1.0, 1.0))
+            most = least = 0.0
         elif one.bounds is None:
-            pull = np.where(_fixed([part], loss.shape), np.abs(_gradient(loss, zero)), 0.0)
-            found.append((one.with_slope, _first(pull, steep), steep))
+            most, g = fixed, np.abs(_gradient(loss, zero))
+            least = _first(np.where(_fixed([part], loss.shape), g, 0.0), g, most)
         else:
-            sides = _steep_sides(boxes, one.bounds, part, others, loss, declared, values)
+            most = _steep_sides(boxes, one.bounds, part, others, loss, declared, values)
             low, high = one.bounds
             g = _gradient(loss, np.clip(zero, low, high))
             outward = np.where(np.isfinite(low), g, 0.0), np.where(np.isfinite(high), -g, 0.0)
-            found.append((one.with_slope, _first(np.maximum(*outward), sides), sides))
-    return Eased(tuple(found))
-
-
-def _same(part: Any, _: float) -> Any:
-    return part
+            least = _first(np.maximum(*outward), g, most)
+        # a symmetric point within the constraints need not be positive semidefinite
+        first.append(most if values.symmetric else least)
+        steepest.append(most)
+    return Constrained(penalty, tuple(first), tuple(steepest))
 
 
 def _gradient(loss: Loss, X: Any) -> Any:
@@ -120,9 +119,9 @@ def _gradient(loss: Loss, X: Any) -> Any:
     return np.asarray(to_numpy(found), dtype=float)
 
 
-def _first(pull: Any, steepest: float) -> float:
-    """A slope above this pull of G on entries out of the constraints; a power of two."""
-    most = float(pull.max(initial=0.0))
+def _first(outward: Any, g: Any, steepest: float) -> float:
+    """A slope above the part of the gradient g that points out of the constraints."""
+    most = max(float(outward.max(initial=0.0)), LEAST * float(np.abs(g).max(initial=0.0)))
     return min(steepest, _power(most)) if most > 0.0 else steepest
 
 

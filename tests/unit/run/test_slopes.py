@@ -1,5 +1,8 @@
 """Slopes in place of constraints on entries, which are raised until violations are small."""
 
+import copy
+import pickle
+
 import numpy as np
 import pytest
 
@@ -30,7 +33,7 @@ def test_slopes_that_are_proved_to_be_steep_enough_are_rarely_needed():
     found = wp.minimize(problem, progress=False, max_svds=400)
     assert found.certified
     assert found.source().penalty.slope < problem.penalty.slope / 16
-    assert found.source().penalty.value(found.X) <= found.eps
+    assert outside(found.X) < 1e-4 * found.X.sum()
     steep = wp.Problem(problem.loss, problem.penalty, problem.spectral)
     assert not wp.minimize(steep, progress=False, max_svds=400).certified
 
@@ -51,13 +54,67 @@ def test_slopes_are_raised_if_violations_remain(penalty, violation, monkeypatch)
     M, tau = crowd(40)
     terms = wp.losses.Denoising(M), penalty, wp.spectral.NuclearBall(0.9 * tau)
     right = wp.minimize(wp.Problem(*terms), progress=False)
-    monkeypatch.setattr(fixed, "_first", lambda pull, steepest: 1e-3)
+    monkeypatch.setattr(fixed, "_first", lambda outward, g, steepest: 1e-3)
     problem = wp.Problem(*terms)
     found = wp.minimize(problem, progress=False)
     assert found.certified
     assert found.counts.svds > wp.minimize(found.source(), progress=False).counts.svds
     assert found.value == pytest.approx(right.value, rel=1e-3)
     assert max(map(violation, (found.X, right.X))) <= 1e-3 * np.abs(right.X).sum()
+
+
+def test_a_multiplier_far_above_the_gradient_is_found():
+    """The nuclear norm pulls an entry out of its bound, which the data hardly do."""
+    M = np.zeros((6, 5))
+    M[0, 0], M[3, 2] = 1.0 - 1e-6, 0.5
+    low = np.full(M.shape, -np.inf)
+    low[0, 0] = 1.0
+    h = wp.spectral.NuclearNorm(100.0)
+    problem = wp.Problem(wp.losses.Denoising(M), wp.penalties.Box(low, np.inf), h)
+    found = wp.minimize(problem, progress=False)
+    assert found.certified
+    assert found.value == pytest.approx(100.125, rel=1e-3)
+    assert found.X[0, 0] == pytest.approx(1.0, abs=1e-2)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_zeros_in_the_data_may_be_rounding_errors(seed):
+    """Entries fixed at zero where the data are zero, but a low rank is not."""
+    rng = np.random.default_rng(seed)
+    M = rng.standard_normal((20, 3)) @ rng.standard_normal((3, 16))
+    out = rng.random(M.shape) < 0.2
+    M = np.where(out, 1e-9 * rng.standard_normal(M.shape), M)
+    weights = wp.penalties.L1(0.1, np.where(out, np.inf, 1.0))
+    ball = wp.spectral.NuclearBall(0.7 * np.linalg.svd(M, compute_uv=False).sum())
+    problem = wp.Problem(wp.losses.Denoising(M), weights, ball)
+    found = wp.minimize(problem, progress=False)
+    X = np.where(out, 0.0, found.X)
+    X *= min(1.0, ball.tau / np.linalg.svd(X, compute_uv=False).sum())
+    best = problem.smooth_value(X)  # of a point within all constraints
+    assert found.certified
+    assert best - found.certificate.lower_bound <= 1.01 * max(found.eps, 1e-4 * best)
+
+
+def test_copies_of_a_problem_are_solved_alike():
+    problem = nonnegative(*crowd(40))
+    found = wp.minimize(problem, progress=False, proof=True)
+    for other in (pickle.loads(pickle.dumps(problem)), copy.deepcopy(problem)):
+        assert wp.minimize(other, progress=False).counts == found.counts
+        assert wp.verify(found.proof, other)
+
+
+def test_limits_and_seeds_are_those_of_all_runs(monkeypatch):
+    monkeypatch.setattr(fixed, "_first", lambda outward, g, steepest: 1e-3)
+    problem = nonnegative(*crowd(40))
+    found = wp.minimize(problem, progress=False, max_svds=20)
+    assert found.status is wp.Status.MAX_SVDS
+    assert found.counts.svds <= 20
+    assert found.trace["svds"][-1] <= found.counts.svds
+    assert np.all(np.diff(found.trace["svds"]) >= 0)
+    rng, same = np.random.default_rng(0), np.random.default_rng(0)
+    wp.minimize(problem, progress=False, seed=rng, max_svds=60)
+    wp.minimize(wp.Problem(problem.loss, None, problem.spectral), seed=same, progress=False)
+    assert rng.integers(1000) == same.integers(1000)
 
 
 def test_resumed_runs_use_the_slopes_of_the_run_before():
@@ -74,12 +131,16 @@ def test_other_errors_are_not_taken_for_other_slopes():
     other = wp.minimize(nonnegative(*crowd(30, seed=1)), progress=False)
     with pytest.raises(wp.InputError, match="resume"):
         wp.minimize(problem, progress=False, resume=other)
+    own = wp.minimize(problem, progress=False, max_svds=5)
+    with pytest.raises(wp.InputError, match="seed") as refused:
+        wp.minimize(problem, progress=False, resume=own, seed=7)
+    assert "another problem" not in str(refused.value)
     with pytest.raises(wp.InputError, match="tol"):
         wp.minimize(problem, progress=False, tol=-1.0)
 
 
 def test_the_time_limit_is_that_of_all_runs(monkeypatch):
-    monkeypatch.setattr(fixed, "_first", lambda pull, steepest: 1e-3)
+    monkeypatch.setattr(fixed, "_first", lambda outward, g, steepest: 1e-3)
     found = wp.minimize(nonnegative(*crowd(60)), progress=False, max_seconds=0.0)
     assert found.status is wp.Status.MAX_SECONDS
 
