@@ -282,7 +282,7 @@ class ReducedRankRegressor(MultiOutputMixin, RegressorMixin, Certified):
         X = csr_array(X) if issparse(X) else X  # of which `*` is the product of entries
         X, Y = csr_array(X * (1.0 / over_x)) if issparse(X) else X / over_x, Y / over_y
         n, p = X.shape
-        few = n * p <= DENSE if issparse(X) else True
+        few = not issparse(X) or n * p <= DENSE
         wide = self.sparsity is None and n < p and few
         X, lifted = _rotated(X) if wide else (X, np.asarray)
         design = Design(Regression(X, Y, intercept=self.fit_intercept), p)
