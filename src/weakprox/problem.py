@@ -123,10 +123,12 @@ class Problem:
             values = None
         elif values.symmetric != self.spectral.symmetric:
             values = None  # a contradictory declaration, which would prove nothing
-        elif values.symmetric and not _is_invariant(self._form, self.loss.shape):
-            values = None
         self._beside: dict[str, Any] | None = None  # not read yet
         self.values_form: ValueForm | None = values  # h as a function of singular values
+        # whether the target of steps need not be symmetric although X is
+        self.mirrored = False
+        if self._form is not None and values is not None and values.symmetric:
+            self.mirrored = not _is_invariant(self._form, self.loss.shape)
 
     def __getstate__(self) -> dict[str, Any]:
         """Keep the terms alone: what they declare may hold functions that cannot be pickled."""
@@ -459,12 +461,12 @@ def distance_parts(C: Factored, X: LowRank) -> tuple[float, float]:
 
 
 def _is_invariant(form: SeparableForm, shape: tuple[int, int]) -> bool:
-    """Whether R(X) = R(X') for all X, so that steps keep z symmetric."""
+    """Return True if R(X) = R(X') for all X, so that steps keep z symmetric."""
     if form.rows or form.columns:
         return False
     for array in (*(weights for _, weights in form.weights), *(form.bounds or ())):
         if any(mine not in (1, size) for mine, size in zip(array.shape, shape, strict=True)):
-            return False  # an error, which is raised elsewhere
+            return True  # an error, which is raised elsewhere
         whole = np.broadcast_to(array, shape)
         if not np.array_equal(whole, whole.T):
             return False

@@ -35,6 +35,7 @@ from weakprox.linalg.operators import Products
 from weakprox.linalg.tiled import Tiled
 from weakprox.passes import compiling, reference
 from weakprox.passes.interface import Passes
+from weakprox.passes.mirrored import Mirrored
 from weakprox.passes.reference import Step, Sums
 from weakprox.passes.ritz import (
     Ritz,
@@ -105,17 +106,27 @@ class Engine:
         z is overwritten.
     symmetric : bool
         Whether C is symmetric, so that eigenpairs of z are computed.
+    mirrored : bool
+        Whether z need not be symmetric all the same, so that its symmetric part is decomposed.
     beside : array beside C, optional
         That of the steps, from which a z that is not stored is recomputed.
     """
 
     def __init__(
-        self, C: Array, z: Array, *, symmetric: bool = False, beside: Any = None
+        self,
+        C: Array,
+        z: Array,
+        *,
+        symmetric: bool = False,
+        mirrored: bool = False,
+        beside: Any = None,
     ) -> None:
         self.C, self.z, self.symmetric = C, z, symmetric
         if isinstance(z, reference.Replayed):
             z.beside = beside
-        self._passes, self.eps, self._cast = passes_for(z, C), eps_of(z), namespace(z).astype
+        passes = passes_for(z, C)
+        self._passes: Passes = Mirrored(passes) if mirrored else passes
+        self.eps, self._cast = eps_of(z), namespace(z).astype
         self.products = products_for(z, self._passes)
         self._decompose = partial(eigenpairs if symmetric else refined, self.products)
 
@@ -237,7 +248,13 @@ class Engine:
 
 @contextmanager
 def engine_for(
-    C: Array, arena: Any, width: int, k: Step, *, symmetric: bool = False
+    C: Array,
+    arena: Any,
+    width: int,
+    k: Step,
+    *,
+    symmetric: bool = False,
+    mirrored: bool = False,
 ) -> Iterator[Engine]:
     """The fastest engine for such data and steps, for one run at a time."""
     if getattr(C, "is_cuda", False):
@@ -248,4 +265,5 @@ def engine_for(
             with device_engine.lent(C, arena, k) as engine:
                 yield engine
             return
-    yield Engine(C, arena.like(C), symmetric=symmetric, beside=k.beside)
+    how: Any = {"symmetric": symmetric, "mirrored": mirrored, "beside": k.beside}
+    yield Engine(C, arena.like(C), **how)

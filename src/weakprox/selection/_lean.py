@@ -83,7 +83,8 @@ def lean_point(problem: Problem, past: Warmth | None, tol: float, seed: Any) -> 
     C: np.ndarray[Any, Any] = problem.centre()
     meter = Meter(Budget())
     tools = Tools(problem, meter, 0.0, seed, lambda candidate: None, chosen, tol=tol)
-    engine = Engine(C, tools.arena.like(C), symmetric=problem.spectral.symmetric)
+    how: Any = {"symmetric": problem.spectral.symmetric, "mirrored": problem.mirrored}
+    engine = Engine(C, tools.arena.like(C), **how)
     steps = Factored(problem, engine, tools, thin=lambda: True)
     state = LeanSplitting().start(problem, None, tools)
     step, R = problem.entrywise(), problem.penalty

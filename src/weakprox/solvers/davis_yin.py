@@ -302,8 +302,8 @@ class LeanSplitting(GapDriven):
         C = contiguous(problem.centre())
         step = problem.entrywise()
         assert step is not None
-        how: Any = {"symmetric": problem.spectral.symmetric, "beside": step.beside}
-        engine = Engine(C, memory.z, **how)
+        how: Any = {"symmetric": problem.spectral.symmetric, "mirrored": problem.mirrored}
+        engine = Engine(C, memory.z, **how, beside=step.beside)
         state = replace(memory, ritz=engine.ritz(memory.ritz.V, powers=COLD))
         steps = Factored(problem, engine, None, step=step)  # type: ignore[arg-type]
         return steps.provable(state, memory.done)[1]
@@ -313,7 +313,8 @@ class LeanSplitting(GapDriven):
         other = cache(partial(self.affordable, problem))
         C, step, h = tools.loss.whole_centre(), problem.entrywise(), problem.spectral
         assert step is not None
-        with engine_for(C, tools.arena, memory.width, step, symmetric=h.symmetric) as engine:
+        how: Any = {"symmetric": h.symmetric, "mirrored": problem.mirrored}
+        with engine_for(C, tools.arena, memory.width, step, **how) as engine:
             steps = Factored(problem, engine, tools, rank=self.rank, thin=other, step=step)
             state = memory if memory.ritz is None else steps.resumed(memory)
             for k in range(memory.done + 1, memory.done + STRETCH + 1):
