@@ -26,10 +26,10 @@ def closest(drawn, kind, check=lambda step, C: None):
             check(step, C)
             z = np.empty_like(C)
             reference.first(C, z, step)
-            if kind == "cone":
+            if kind == "cone" and not problem.mirrored:
                 z = 0.5 * (z + z.T)
             z += (rng.choice([0.0, 0.1, 3.0]) * np.eye(*C.shape)).astype(C.dtype)
-            engine = Engine(C, z, symmetric=kind == "cone")
+            engine = Engine(C, z, symmetric=kind == "cone", mirrored=problem.mirrored)
             for _ in range(int(rng.choice([0, 5, 60]))):
                 found = engine.ritz(np.eye(n, dtype=C.dtype))
                 values = form.prox(found.s, step.gamma)

@@ -117,8 +117,9 @@ class Problem:
         self._form = None
         if centred and form is not None and -math.inf < form.low <= form.high < math.inf:
             shifted = form.low or form.high or form.bounds is not None
-            kinds = (form.rows, form.columns, shifted, form.weights)
-            self._form = form if sum(map(bool, kinds)) < 2 else None
+            kinds = form.rows, form.columns, shifted
+            one = sum(map(bool, kinds)) < 2 and not (shifted and form.weights)
+            self._form = form if one else None
         if self._form is None or values is None:
             values = None
         elif values.symmetric != self.spectral.symmetric:

@@ -15,7 +15,7 @@ from weakprox.penalties import L1, ElasticNet, GroupL2
 from weakprox.run import choose as auto
 from weakprox.selection import _lean
 from weakprox.solvers import DavisYin, LeanSplitting
-from weakprox.spectral import NuclearBall, TracePSD
+from weakprox.spectral import NuclearBall
 
 CASES = [
     pytest.param(L1(0.5), 0.8, id="l1"),
@@ -180,7 +180,6 @@ def test_the_row_space_of_a_first_point_is_where_the_first_block_begins(monkeypa
         lambda M: wp.Problem(
             Denoising(M), GroupL2(0.1) + GroupL2(0.1, "columns"), NuclearBall(3.0)
         ),
-        lambda M: wp.Problem(Denoising(M @ M.T), GroupL2(0.1), TracePSD(3.0)),
         lambda M: wp.Problem(
             Sensing(np.eye(M.size).reshape(-1, *M.shape), M.ravel()), L1(0.1), NuclearBall(3.0)
         ),

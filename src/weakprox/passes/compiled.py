@@ -44,6 +44,14 @@ def _rows_of(ends: Any, i: int, end: int) -> Any:
     """The bounds of some rows."""
 
 
+def _within(weights: Any, i: int, end: int) -> Any:
+    """The factor and some rows of the weights, or None."""
+
+
+def _more(weights: Any, i: int, j: int) -> Any:
+    """What weights, a factor and an array, add to the slopes of an entry."""
+
+
 @overload(_at, inline="always")
 def _typed_at(ends, i, j):  # type: ignore[no-untyped-def]
     if isinstance(ends, types.Array):
@@ -62,6 +70,21 @@ def _typed_rows_of(ends, i, end):  # type: ignore[no-untyped-def]
     return lambda ends, i, end: ends
 
 
+@overload(_within, inline="always")
+def _typed_within(weights, i, end):  # type: ignore[no-untyped-def]
+    if isinstance(weights, types.NoneType):
+        return lambda weights, i, end: None
+    return lambda weights, i, end: (weights[0], weights[1][i:end])
+
+
+@overload(_more, inline="always")
+def _typed_more(weights, i, j):  # type: ignore[no-untyped-def]
+    if isinstance(weights, types.NoneType):
+        return lambda weights, i, j: 0.0
+    kind = weights.types[0]  # that of the other numbers: float32, or float64 for exact sums
+    return lambda weights, i, j: weights[0] * kind(weights[1][i, j])
+
+
 @inlined
 def _step_tile(C, old, z, X, numbers, ends, weights, groups, sums):  # type: ignore[no-untyped-def]
     # `ends` is None if slopes begin at zero, `weights` if they are alike, and `groups` if there
@@ -77,7 +100,8 @@ def _step_tile(C, old, z, X, numbers, ends, weights, groups, sums):  # type: ign
                 square = 0.0
                 for j in range(C.shape[1]):
                     t = ahead * x_row[j] + toward * c_row[j] - old_row[j]
-                    left = t - gamma * min(max(t * steep, -below), above)
+                    more = _more(weights, i, j)
+                    left = t - gamma * min(max(t * steep, -(below + more)), above + more)
                     square += left * left
                 cuts[:] = min(1.0, level / np.sqrt(square)) if square > 0.0 else 1.0
         distance = price = along = rest = 0.0
@@ -85,9 +109,10 @@ def _step_tile(C, old, z, X, numbers, ends, weights, groups, sums):  # type: ign
             c, at, x = c_row[j], old_row[j], x_row[j]
             t = ahead * x + toward * c - at
             if weights is not None:
-                factor, w = weights
-                more = factor * w[i, j]
+                more = _more(weights, i, j)
                 s = min(max(t * steep, -(below + more)), above + more)
+                if groups is not None:
+                    s = s + cuts[j] * (t * steep - s)
                 price += max((above + more) * x, -(below + more) * x)
                 along += s * x
             elif ends is None:
@@ -110,7 +135,7 @@ def _step_tile(C, old, z, X, numbers, ends, weights, groups, sums):  # type: ign
 
 
 @inlined
-def _squares_tile(C, z, X, numbers, squares):  # type: ignore[no-untyped-def]
+def _squares_tile(C, z, X, numbers, weights, squares):  # type: ignore[no-untyped-def]
     # squares of the thresholded target, summed over the rows of a tile
     gamma, beta, curvature, above, below = numbers
     ahead, toward, steep = 2.0 - gamma * (beta + curvature), gamma * beta, 1.0 / gamma
@@ -118,7 +143,8 @@ def _squares_tile(C, z, X, numbers, squares):  # type: ignore[no-untyped-def]
     for i in range(C.shape[0]):
         for j in range(C.shape[1]):
             t = ahead * X[i, j] + toward * np.float64(C[i, j]) - np.float64(z[i, j])
-            left = t - gamma * min(max(t * steep, -below), above)
+            more = _more(weights, i, j)
+            left = t - gamma * min(max(t * steep, -(below + more)), above + more)
             squares[j] += left * left
 
 
@@ -131,9 +157,9 @@ def _look_part(c_row, z_row, x_row, cuts, numbers, ends, weights, i, start, leng
         x = x_row[start + j]
         t = ahead * x + toward * c - at
         if weights is not None:
-            factor, slopes = weights
-            more = factor * np.float64(slopes[i, start + j])
-            s = min(max(t * steep, -(below + more)), above + more)
+            more = _more(weights, i, start + j)
+            y = min(max(t * steep, -(below + more)), above + more)
+            s = y + cuts[start + j] * (t * steep - y)
             price += max((above + more) * x, -(below + more) * x)
             along += s * x
         elif ends is None:
@@ -170,7 +196,8 @@ def _look_tile(C, z, X, numbers, ends, weights, level, cuts, parts, sums):  # ty
             square = 0.0
             for j in range(C.shape[1]):
                 t = ahead * x_row[j] + toward * np.float64(c_row[j]) - np.float64(z_row[j])
-                left = t - gamma * min(max(t * steep, -below), above)
+                more = _more(weights, i, j)
+                left = t - gamma * min(max(t * steep, -(below + more)), above + more)
                 square += left * left
             norm = np.sqrt(square)
             cuts[:] = level / norm if norm > level else 1.0
@@ -202,20 +229,13 @@ def _first_tile(C, z, scale, above, below, ends, weights):  # type: ignore[no-un
         for j in range(C.shape[1]):
             t = scale * c_row[j]
             if weights is not None:
-                factor, w = weights
-                more = factor * w[i, j]
+                more = _more(weights, i, j)
                 z_row[j] = t - min(max(t, -(below + more)), above + more)
             elif ends is None:
                 z_row[j] = t - min(max(t, -below), above)
             else:
                 low, high = _at(ends, i, j)
                 z_row[j] = t - min(max(t - min(max(t, low), high), -below), above)
-
-
-@numba.njit(inline="always")
-def _within(weights, i, end):  # type: ignore[no-untyped-def]
-    # the factor and these rows of the weights, if there are any
-    return None if weights is None else (weights[0], weights[1][i:end])
 
 
 @compiled
@@ -252,13 +272,14 @@ def _blend(X, left, Vt, keep, low, high, rows):  # type: ignore[no-untyped-def]
 
 
 @compiled
-def _squares(C, z, left, Vt, numbers, squares, low, high, rows):  # type: ignore[no-untyped-def]
+def _squares(C, z, left, Vt, numbers, weights, squares, low, high, rows):  # type: ignore[no-untyped-def]
     room = np.empty((rows, C.shape[1]))
     for i in range(low, high, rows):
         end = min(i + rows, high)
         X = room[: end - i]
         np.dot(left[i:end], Vt, X)
-        _squares_tile(C[i:end], z[i:end], X, numbers, squares[i // rows])
+        here = _within(weights, i, end)
+        _squares_tile(C[i:end], z[i:end], X, numbers, here, squares[i // rows])
 
 
 @compiled
@@ -348,7 +369,7 @@ def _groups(C: Array, z: Array | None, left: Array, Vt: Array, k: Step) -> tuple
     numbers = tuple(float(x) for x in k[:5])
     rows = _tile_rows(z)
     squares = np.empty((-(-int(z.shape[0]) // rows), length))  # one row per tile
-    _spread(z, _squares, C, z, left, Vt, numbers, squares)
+    _spread(z, _squares, C, z, left, Vt, numbers, _weights(k, float), squares)
     return 0.0, cut(np.sqrt(squares.sum(axis=0)), k, int(z.shape[0]))
 
 

@@ -42,7 +42,7 @@ ADVANCE, ADVANCE_64, MOVED, LOOK, VALUE, TIMES, TRANSPOSE = (
 
 def first(C: Array, z: Array, k: Step, Q: Array | None = None) -> Array | None:
     """As `reference.first`."""
-    apart = k.grouped or k.bounded  # once in a run; there is no kernel for arrays of bounds
+    apart = k.grouped or not k.has_kernel  # once in a run
     if apart or (Q is not None and Q.shape[1] > WIDEST):
         reference.first(C, z, k) if apart else first(C, z, k)
         return None if Q is None else times(z, Q)
@@ -51,7 +51,8 @@ def first(C: Array, z: Array, k: Step, Q: Array | None = None) -> Array | None:
 
 def look(C: Array, z: Array | None, X: LowRank, k: Step) -> Sums:
     """As `reference.look`, without `across`."""
-    if k.bounded or int(X.s.shape[0]) > (WIDEST_LOOK if C.element_size() == 4 else WIDEST):
+    widest = WIDEST_LOOK if C.element_size() == 4 else WIDEST
+    if not k.has_kernel or int(X.s.shape[0]) > widest:
         return reference.look(C, z, X, k)
     numbers = _numbers(k.numbers, C)
     # one transfer to the host
@@ -64,7 +65,7 @@ def advance(
     C: Array, z: Array, X: LowRank, k: Step, change: float, Q: Array | None = None
 ) -> tuple[Sums, Array | None]:
     """As `reference.advance`."""
-    if k.bounded or (k.grouped and int(X.s.shape[0]) > WIDEST):
+    if not k.has_kernel or (k.grouped and int(X.s.shape[0]) > WIDEST):
         return reference.advance(C, z, X, k, change, Q)
     numbers = _numbers((*k.numbers, change), C)
     out, B = enqueue_advance(C, z, X, numbers, Q, groups=k.groups, weights=k.beside)

@@ -261,7 +261,7 @@ def engine_for(
         from weakprox.passes import device_engine
 
         C = C.contiguous()
-        if not (symmetric or k.bounded) and device_engine.applies(C, width):
+        if k.has_kernel and not symmetric and device_engine.applies(C, width):
             with device_engine.lent(C, arena, k) as engine:
                 yield engine
             return

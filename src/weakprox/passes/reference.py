@@ -52,8 +52,8 @@ class SeparableForm:
     shape of X, and adds the sum of a W |x|. The `bounds`, two arrays that broadcast as well,
     take the place of low and high; infinite ones have no slope. The penalty's quadratic is not
     part of the form but its `curvature`. Passes support one of these at a time: groups of
-    rows, groups of columns, bounds other than zero, weights. Entries are thresholded, groups
-    are scaled.
+    rows, groups of columns, bounds other than zero. There may be weights unless there are such
+    bounds. Entries are thresholded, then groups are scaled.
     """
 
     above: float = 0.0
@@ -122,7 +122,7 @@ class Step(NamedTuple):
 
     @property
     def weighted(self) -> bool:
-        """Whether slopes differ between entries; then there are no groups nor bounds."""
+        """Whether slopes differ between entries; then they begin at zero."""
         return self.beside is not None and not self.bounded
 
     @property
@@ -170,10 +170,15 @@ class Step(NamedTuple):
         return bool(self.rows or self.columns)
 
     @property
+    def has_kernel(self) -> bool:
+        """Whether there are kernels for the step on devices."""
+        return not (self.bounded or (self.weighted and self.grouped))
+
+    @property
     def groups(self) -> int:
         """Code for kernels: 0 for entries, 1 and 2 for rows and columns, 3 if `shifted`.
 
-        It is 4 if `weighted`. There is no kernel if `bounded`.
+        It is 4 if `weighted`.
         """
         if self.weighted:
             return 4
@@ -349,13 +354,13 @@ def _column_cuts(
     """
     squares: Any = 0.0
     as_is: Any = wide if exact else (lambda x: x)
-    for rows in row_blocks(C, z):
+    for rows in row_blocks(C, z, k.beside):
         c = as_is(C[rows])
         if X is None:
             t = (k.gamma * k.beta) * c
         else:
             t = target(c, as_is(z[rows]), as_is((X.U * X.s)[rows]) @ as_is(X.Vt), k)
-        _, left = thresholded(t, k, namespace(t).clip)
+        _, left = thresholded(t, k.within(rows), namespace(t).clip)
         left = wide(left)
         squares = squares + (left * left).sum(0)
     xp = namespace(squares)

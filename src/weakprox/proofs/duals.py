@@ -148,10 +148,16 @@ def _of_target(dual: Target, penalty: Any, shape: tuple[int, int]) -> list[Rows]
         if k.shifted:
             ends: Any = _bounds(parts, shape, a, b) if k.bounded else (k.low, k.high)
             t -= np.clip(t, *(end / k.gamma for end in ends))
-        below, above = k.below, k.above
-        if k.weighted:
-            below, above = _slopes(parts, shape, a, b)
+        below, above = slopes(a, b)
         return np.clip(t, -below, above, out=t)
+
+    def remainder(a: int, b: int) -> Any:
+        t, (below, above) = steep(a, b), slopes(a, b)
+        t -= np.clip(t, -below, above)
+        return t
+
+    def slopes(a: int, b: int) -> tuple[Any, Any]:
+        return _slopes(parts, shape, a, b) if k.weighted else (k.below, k.above)
 
     parts = parts_of(penalty)
     point = lambda: room[0, :rows]  # noqa: E731
@@ -161,23 +167,18 @@ def _of_target(dual: Target, penalty: Any, shape: tuple[int, int]) -> list[Rows]
     if k.columns:
         squares: Any = 0.0
         for a, b in blocks(*shape):
-            t = steep(a, b)
-            squares = squares + np.square(t - np.clip(t, -k.below, k.above)).sum(axis=0)
+            squares = squares + np.square(remainder(a, b)).sum(axis=0)
         cuts = cut(np.sqrt(squares), k._replace(gamma=1.0), shape[0])
 
     def grouped(a: int, b: int) -> Any:
-        t = steep(a, b)
-        t -= np.clip(t, -k.below, k.above)
-        shares = cuts
+        t, shares = remainder(a, b), cuts
         if shares is None:
             norms = np.linalg.norm(t, axis=1, keepdims=True)
             shares = cut(norms, k._replace(gamma=1.0), shape[1])
         t *= shares
         return t
 
-    if k.weighted:
-        return [_weighted_share(part, parts, shape, entries) for part in parts]
-    return [_share(part, k, shape, entries, grouped) for part in parts]
+    return [_share(part, parts, k, shape, entries, grouped) for part in parts]
 
 
 def _bounds(parts: list[Any], shape: tuple[int, int], a: int, b: int) -> Iterator[Matrix]:
@@ -208,13 +209,17 @@ def _weighted_share(part: Any, parts: list[Any], shape: tuple[int, int], entries
     return Rows(read, shape)
 
 
-def _share(part: Any, k: Step, shape: tuple[int, int], entries: Any, grouped: Any) -> Rows:
+def _share(
+    part: Any, parts: list[Any], k: Step, shape: tuple[int, int], entries: Any, grouped: Any
+) -> Rows:
     """The share of one part in the dual point, in proportion to its weights."""
     form = penalty_capabilities(part).form
     assert form is not None
     if form.rows or form.columns:
         weight = (form.rows or form.columns) / k.weight
         return Rows(lambda a, b: weight * grouped(a, b), shape)
+    if k.weighted:
+        return _weighted_share(part, parts, shape, entries)
     up, down = form.above / (k.above or 1.0), form.below / (k.below or 1.0)
 
     def read(a: int, b: int) -> Any:

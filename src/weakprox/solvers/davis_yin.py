@@ -239,10 +239,10 @@ class LeanSplitting(GapDriven):
 
     R is a sum of `L1`, `SignedL1`, `ElasticNet` and `GroupL2` of rows or of columns, or zero;
     or a `Box`, beside squares, and if its bounds are numbers beside penalties whose slopes
-    begin at the same numbers. `L1` may have weights, except beside groups and beside a `Box`
-    with bounds other than zero. Other sums need `DavisYin`. h is `NuclearBall`, `NuclearNorm`
-    or `TracePSD` (the latter without groups, and with symmetric weights or bounds). It is the
-    default on CUDA devices, for large arrays, and if the arrays of `DavisYin` do not fit.
+    begin at the same numbers. `L1` may have weights, except beside a `Box` with bounds other
+    than zero. Other sums need `DavisYin`. h is `NuclearBall`, `NuclearNorm` or `TracePSD`. It
+    is the default on CUDA devices, for large arrays, and if the arrays of `DavisYin` do not
+    fit.
 
     Parameters
     ----------

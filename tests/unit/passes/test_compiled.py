@@ -32,6 +32,11 @@ STEPS = [
     Step(1.1, 0.9, 0.0, above=40.0, below=40.0, bounded=True),
     Step(0.8, 1.0, 0.1, above=0.7, below=0.6, bounded=True, extent=1.0),
 ]
+# only in float64, since another dtype takes several seconds to compile
+WEIGHTED_GROUPS = [
+    Step(0.8, 1.0, 0.1, above=0.3, below=0.1, rows=1.4, factor=0.6),
+    Step(1.2, 0.9, 0.0, above=0.2, below=0.3, columns=1.7, factor=0.4),
+]
 SHAPES = [(37, 23, 3, 4), (1, 7, 1, 1), (9, 1, 1, 1), (213, 1000, 17, 33)]
 
 
@@ -68,6 +73,12 @@ def filled(k, shape, dtype=np.float64):
 def close(found, wanted, tol):
     wanted = np.asarray(wanted)
     np.testing.assert_allclose(found, wanted, rtol=tol, atol=tol * np.abs(wanted).max())
+
+
+@pytest.mark.parametrize("k", WEIGHTED_GROUPS)
+@pytest.mark.parametrize("shape", SHAPES)
+def test_weights_beside_groups(shape, k):
+    test_as_the_reference(shape, k, np.float64, 1e-12)
 
 
 @pytest.mark.parametrize("k", STEPS)
