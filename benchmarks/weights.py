@@ -1,11 +1,12 @@
-"""Weights and bounds of entries: factored steps beside stored arrays, in processor time.
+"""Weights, bounds and groups: factored steps beside stored arrays, in processor time.
 
     OPENBLAS_NUM_THREADS=1 python benchmarks/weights.py
 
 The instance has rank 10 and weights between .5 and 1.5, with a free diagonal. `LeanSplitting`
 reads the weights beside the data; `DavisYin` stores its arrays. The third row has equal
 weights. The next rows have bounds at distances between .5 and 1 of the data, with a slope of 1,
-and the last row one range for all entries. Runs of one size and type are repeated in turns,
+then one range for all entries. The last rows add groups of rows to the weights, and have groups
+of rows in a cone, with the symmetric part of the data. Runs of one size and type are repeated in turns,
 after a run of each; the least time counts.
 """
 
@@ -19,9 +20,9 @@ from step import instance
 
 import weakprox as wp
 from weakprox.losses import Denoising
-from weakprox.penalties import L1, Box
+from weakprox.penalties import L1, Box, GroupL2
 from weakprox.solvers import DavisYin, LeanSplitting
-from weakprox.spectral import NuclearBall
+from weakprox.spectral import NuclearBall, TracePSD
 
 RANK = 10
 
@@ -54,6 +55,10 @@ def main() -> None:
             ranges = wp.Problem(loss, Box(*ends, 1.0), ball)
             most = float(np.abs(M).max())
             one = wp.Problem(loss, Box(-0.5 * most, 0.5 * most, 1.0), ball)
+            both = L1(1.0, weights.astype(dtype)) + GroupL2(2.0)
+            grouped = wp.Problem(loss, both, ball)
+            mirrored = Denoising((0.5 * (M + M.T)).astype(dtype))
+            cone = wp.Problem(mirrored, L1(1.0) + GroupL2(2.0), TracePSD(0.9 * tau))
             cases = {
                 "weights, LeanSplitting": (uneven, LeanSplitting()),
                 "weights, DavisYin": (uneven, DavisYin()),
@@ -61,13 +66,17 @@ def main() -> None:
                 "bounds, LeanSplitting": (ranges, LeanSplitting()),
                 "bounds, DavisYin": (ranges, DavisYin()),
                 "one range, LeanSplitting": (one, LeanSplitting()),
+                "weights and groups, LeanSplitting": (grouped, LeanSplitting()),
+                "weights and groups, DavisYin": (grouped, DavisYin()),
+                "groups in a cone, LeanSplitting": (cone, LeanSplitting()),
+                "groups in a cone, DavisYin": (cone, DavisYin()),
             }
             times: dict[str, list[float]] = {name: [] for name in cases}
             for _ in range(options.repeat + 1):
                 for name, case in cases.items():
                     times[name].append(seconds(*case))
             for name, found in times.items():
-                print(f"{d} {dtype} {name:30} {min(found[1:]):6.2f} s")
+                print(f"{d} {dtype} {name:33} {min(found[1:]):6.2f} s")
 
 
 if __name__ == "__main__":
