@@ -6,8 +6,8 @@ The instance has rank 10 and weights between .5 and 1.5, with a free diagonal. `
 reads the weights beside the data; `DavisYin` stores its arrays. The third row has equal
 weights. The next rows have bounds at distances between .5 and 1 of the data, with a slope of 1,
 then one range for all entries. The last rows add groups of rows to the weights, and have groups
-of rows in a cone, with the symmetric part of the data. Runs of one size and type are repeated in turns,
-after a run of each; the least time counts.
+of rows in a cone, with the symmetric part of the data. Runs of one size and type are repeated
+in turns, after a run of each; the least time counts.
 """
 
 from __future__ import annotations
