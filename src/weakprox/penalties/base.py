@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import hashlib
+import math
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, cast
 
 import numpy as np
@@ -13,7 +15,8 @@ from weakprox.arguments import nonnegative
 from weakprox.errors import InputError, ShapeError
 from weakprox.linalg import arrays
 from weakprox.linalg.arrays import Array, add_scaled, inner, norm, sqnorm
-from weakprox.passes import SeparableForm
+from weakprox.linalg.pending import Pending
+from weakprox.passes import SeparableForm, compiling, passes_for
 from weakprox.penalties.proximal import ACCURACY, proximal_dual
 from weakprox.protocols import Geometry, Penalty, Smoothability
 
@@ -72,8 +75,12 @@ class Smoothed:
 
     def dual(self, X: Array) -> Any:
         """The maximising y."""
-        t = self.constants.theta / self.mu if self.constants.theta > 0 else 0.0
-        return self.penalty.ascend(None, X, t)
+        return self.penalty.ascend(None, X, self._steepness)
+
+    @property
+    def _steepness(self) -> float:
+        """The step of the dual point from the centre of Y."""
+        return self.constants.theta / self.mu if self.constants.theta > 0 else 0.0
 
     def grad(self, X: Array) -> Array:
         """Gradient of R_mu, as a new array."""
@@ -102,28 +109,55 @@ class Smoothed:
 
     def target_around(
         self, X: Array, C: Array, smoothness: float, weight: float, out: Array | None
-    ) -> Array:
+    ) -> Array | Pending:
         """As `target` for G = L/2 |X - C|^2, whose gradient need not be formed.
 
-        At the theory's step, weight = L + curvature, X cancels in the target.
+        At the theory's step, weight = L + curvature, X cancels in the target. NumPy arrays in
+        memory are computed with their first product if the penalty acts on each row
+        separately.
         """
         out = arrays.empty(X.shape, X) if out is None else out
         keep = 1.0 - (smoothness + self.penalty.curvature) / weight
         if abs(keep) <= 8 * arrays.eps_of(X):
             keep = 0.0
+        fill = partial(self._fill, X, C, smoothness / weight, 1.0 / weight, keep, out)
+        if self.penalty.rowwise and all(map(arrays.in_memory, (X, C, out))):
+            return Pending(out, fill)
+        fill(None)
+        return out
+
+    def _fill(
+        self, X: Array, C: Array, toward: float, away: float, keep: float, out: Array, Q: Any
+    ) -> tuple[Array, tuple[float, float]] | None:
+        """Overwrite `out` by toward C - away pull + keep X; for `Pending`."""
+        offers = protocols.penalty_capabilities(self.penalty)
+        if offers.form is not None and offers.clips is not None:
+            fused = _compiled(X, C, out)
+            if fused is not None:
+                steep = min(self._steepness, float(np.finfo(X.dtype).max))
+                numbers = toward, away, steep, *offers.clips, keep
+                found: tuple[Array, tuple[float, float]] = fused.target(X, C, out, Q, numbers)
+                return found
+        product = None if Q is None else arrays.empty((int(X.shape[0]), int(Q.shape[1])), X)
+        squares: list[tuple[float, float]] = []
 
         def work(rows: slice) -> None:
-            pulled = self.penalty.pull(self.dual(X[rows]))
-            part = out[rows]
-            arrays.difference(C[rows], smoothness / weight, pulled, 1.0 / weight, part)
+            pulled, part = self.penalty.pull(self.dual(X[rows])), out[rows]
+            arrays.difference(C[rows], toward, pulled, away, part)
             if keep:
                 part += keep * X[rows]
+            if product is not None:
+                arrays.times_tiles(part, Q, product[rows])
+                squares.append(arrays.rough_sqnorm(part))
 
         if self.penalty.rowwise:
             arrays.each_block(work, X)
         else:
             work(slice(None))
-        return out
+        if product is None:
+            return None
+        square, error = (math.fsum(x) for x in zip(*squares, strict=True))
+        return product, (square, error)
 
     def value(self, X: Array) -> float:
         """R_mu(X)."""
@@ -132,6 +166,13 @@ class Smoothed:
         quadratic = 0.5 * self.penalty.curvature * sqnorm(X)
         prox = self.mu * self.penalty.distance(y) if self.constants.theta > 0 else 0.0
         return quadratic + linear - prox
+
+
+def _compiled(X: Array, *others: Array) -> Any:
+    """The module of the compiled pass for a target in such arrays, if the run uses it."""
+    if any(x.dtype != X.dtype for x in others) or not passes_for(X, *others).COMPILED:
+        return None
+    return compiling.module("target_compiled") if arrays.is_numpy(X) else None
 
 
 @dataclass(frozen=True)
