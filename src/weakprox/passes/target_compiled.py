@@ -1,7 +1,7 @@
-"""The pass for targets around a centre, compiled by numba.
+"""Passes for smoothed penalties whose gradient clips entries, compiled by numba.
 
-It is for penalties whose smoothing clips entries. A thread computes a tile of the target, the
-squares of its rows and its product with a block before it reads the next tile.
+For a target around a centre, a thread computes a tile, the squares of its rows and its product
+with a block before it reads the next tile.
 """
 
 from __future__ import annotations
@@ -36,6 +36,18 @@ def _target(X, C, A, Q, B, numbers, squares, low, high, rows):  # type: ignore[n
             np.dot(A[i:end], Q, B[i:end])
 
 
+@compiled
+def _slope(X, D, numbers, sums, low, high, rows):  # type: ignore[no-untyped-def]
+    eta, steep, above, below, curvature = numbers
+    for i in range(low, high):
+        x_row, d_row, along = X[i], D[i], 0.0
+        for j in range(X.shape[1]):
+            at = x_row[j] + eta * d_row[j]
+            pull = min(max(steep * at, -below), above) + curvature * at
+            along += np.float64(pull) * np.float64(d_row[j])
+        sums[i] = along
+
+
 def target(
     X: Array, C: Array, A: Array, Q: Array | None, numbers: tuple[float, ...]
 ) -> tuple[Array, tuple[float, float]]:
@@ -49,3 +61,13 @@ def target(
     _spread(A, _target, X, C, A, block, B, given, squares)
     square = math.fsum(squares.tolist())
     return B, (square, square_error(int(X.shape[1])) * square)
+
+
+def slope(X: Array, D: Array, numbers: tuple[float, ...]) -> float:
+    """Return <clip(t Z, -below, above) + k Z, D> at Z = X + eta D.
+
+    The numbers are (eta, t, above, below, k).
+    """
+    sums = np.empty(X.shape[0])
+    _spread(X, _slope, X, D, tuple(X.dtype.type(x) for x in numbers), sums)
+    return math.fsum(sums.tolist())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, cast
@@ -89,6 +90,44 @@ class Smoothed:
             add_scaled(G, self.penalty.curvature, X)
         return G
 
+    def slope(self, X: Array, D: Array, eta: float = 0.0) -> float:
+        """Derivative <grad R_mu(X + eta D), D> along D, by blocks of rows where possible."""
+        fused = self._compiled(X, D)
+        if fused is not None:
+            numbers = eta, *self._clip(X), self.penalty.curvature
+            along: float = fused.slope(X, D, numbers)
+            return along
+        found = []
+
+        def work(rows: slice) -> None:
+            along = D[rows]
+            G = self.grad(X[rows] + eta * along if eta else X[rows])
+            found.append(inner(G, along))
+
+        self._each(work, X)
+        return math.fsum(found)
+
+    def _compiled(self, X: Array, *others: Array) -> Any:
+        """The compiled passes if the run uses them on such arrays and they apply, else None."""
+        offers = protocols.penalty_capabilities(self.penalty)
+        if offers.form is None or offers.clips is None or not arrays.is_numpy(X):
+            return None
+        if any(x.dtype != X.dtype for x in others) or not passes_for(X, *others).COMPILED:
+            return None
+        return compiling.module("target_compiled")
+
+    def _clip(self, X: Array) -> tuple[float, ...]:
+        """The steepness, and the slopes above and below zero, of a gradient that clips."""
+        slopes = protocols.penalty_capabilities(self.penalty).clips or ()
+        return min(self._steepness, float(np.finfo(X.dtype).max)), *slopes
+
+    def _each(self, work: Callable[[slice], None], X: Array) -> None:
+        """Call `work` on blocks of rows if the penalty acts on each row, else on all rows."""
+        if self.penalty.rowwise:
+            arrays.each_block(work, X)
+        else:
+            work(slice(None))
+
     def target(self, X: Array, G: Array, weight: float) -> float:
         """Overwrite G by the proximal target X - (G + grad R_mu(X))/weight; return phi(y).
 
@@ -130,14 +169,11 @@ class Smoothed:
         self, X: Array, C: Array, toward: float, away: float, keep: float, out: Array, Q: Any
     ) -> tuple[Array, tuple[float, float]] | None:
         """Overwrite `out` by toward C - away pull + keep X; for `Pending`."""
-        offers = protocols.penalty_capabilities(self.penalty)
-        if offers.form is not None and offers.clips is not None:
-            fused = _compiled(X, C, out)
-            if fused is not None:
-                steep = min(self._steepness, float(np.finfo(X.dtype).max))
-                numbers = toward, away, steep, *offers.clips, keep
-                found: tuple[Array, tuple[float, float]] = fused.target(X, C, out, Q, numbers)
-                return found
+        fused = self._compiled(X, C, out)
+        if fused is not None:
+            numbers = toward, away, *self._clip(X), keep
+            found: tuple[Array, tuple[float, float]] = fused.target(X, C, out, Q, numbers)
+            return found
         product = None if Q is None else arrays.empty((int(X.shape[0]), int(Q.shape[1])), X)
         squares: list[tuple[float, float]] = []
 
@@ -150,10 +186,7 @@ class Smoothed:
                 arrays.times_tiles(part, Q, product[rows])
                 squares.append(arrays.rough_sqnorm(part))
 
-        if self.penalty.rowwise:
-            arrays.each_block(work, X)
-        else:
-            work(slice(None))
+        self._each(work, X)
         if product is None:
             return None
         square, error = (math.fsum(x) for x in zip(*squares, strict=True))
@@ -166,13 +199,6 @@ class Smoothed:
         quadratic = 0.5 * self.penalty.curvature * sqnorm(X)
         prox = self.mu * self.penalty.distance(y) if self.constants.theta > 0 else 0.0
         return quadratic + linear - prox
-
-
-def _compiled(X: Array, *others: Array) -> Any:
-    """The module of the compiled pass for a target in such arrays, if the run uses it."""
-    if any(x.dtype != X.dtype for x in others) or not passes_for(X, *others).COMPILED:
-        return None
-    return compiling.module("target_compiled") if arrays.is_numpy(X) else None
 
 
 @dataclass(frozen=True)

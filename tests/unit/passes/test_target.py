@@ -1,4 +1,4 @@
-"""A target, the sum of its squares and its first product come from one pass."""
+"""Passes for smoothed penalties: a target with its norm and first product, and a slope."""
 
 import numpy as np
 import pytest
@@ -64,6 +64,29 @@ def test_the_pass_gives_what_the_formulas_give(penalty, dtype, tol, compiled):
     np.testing.assert_allclose(A.times(Q), A.array @ Q, atol=30 * tol)
 
 
+@ways
+@precisions
+@pytest.mark.parametrize("penalty", [*CLIPPED, *BY_ROWS, GroupL2(0.4, "columns")], ids=str)
+def test_the_slope_along_a_direction(penalty, dtype, tol, compiled):
+    X, D, _ = given(dtype)
+    smooth = Smoothed.of(penalty, 0.2, X.shape)
+    for eta in (0.0, 0.3):
+        wanted = arrays.inner(smooth.grad(X + dtype(eta) * D), D)
+        size = arrays.norm(D) * arrays.norm(smooth.grad(X + dtype(eta) * D))
+        with compiling.passes(compiled), pytest.MonkeyPatch.context() as patch:
+            if penalty.rowwise:  # no array of their size
+                patch.setattr(Smoothed, "grad", small(Smoothed.grad))
+            assert abs(smooth.slope(X, D, eta) - wanted) <= tol * size
+
+
+def small(method):
+    def checked(self, X):
+        assert len(X) < SHAPE[0]
+        return method(self, X)
+
+    return checked
+
+
 @precisions
 @pytest.mark.parametrize("penalty", CLIPPED, ids=str)
 def test_clipped_penalties_are_compiled(penalty, dtype, tol, monkeypatch):
@@ -76,6 +99,7 @@ def test_clipped_penalties_are_compiled(penalty, dtype, tol, monkeypatch):
                 pending(penalty, X, C).times(Q)
         else:
             pending(penalty, X, C).times(Q)
+            Smoothed.of(penalty, 0.2, X.shape).slope(X, C)
 
 
 class Shifted(L1):
@@ -92,11 +116,13 @@ def test_a_penalty_with_its_own_smoothing_is_not_taken_for_its_base(compiled):
     with compiling.passes(compiled):
         A = smooth.target_around(X, C, 0.9, 1.3, None)
         A.times(Q)
+        along = smooth.slope(X, C)
+    assert along == pytest.approx(arrays.inner(smooth.grad(X), C))
     wanted = X - (0.9 * (X - C) + 0.7 * np.clip((X + 1.0) / 0.2, -1, 1)) / 1.3
     np.testing.assert_allclose(A.array, wanted, atol=1e-12)
 
 
-@pytest.mark.parametrize("compiled", [False, True])
+@ways
 @pytest.mark.parametrize("mu", [1e-320, 1e-6, 1e300])
 def test_extreme_smoothing(mu, compiled):
     X, C, Q = given()
@@ -117,11 +143,12 @@ def test_bits_do_not_depend_on_the_number_of_threads(penalty, compiled, monkeypa
         monkeypatch.setattr(threads, "cores", lambda count=count: count)
         with threadpool_limits(3), threads.one_thread(0), compiling.passes(compiled):
             A = pending(penalty, X, C)
-            found.append((A.times(Q), A.array, A.rough_sqnorm()))
-    for product, A, square in found[1:]:
+            along = Smoothed.of(penalty, 0.2, X.shape).slope(X, C, 0.3)
+            found.append((A.times(Q), A.array, (A.rough_sqnorm(), along)))
+    for product, A, numbers in found[1:]:
         np.testing.assert_array_equal(product, found[0][0])
         np.testing.assert_array_equal(A, found[0][1])
-        assert square == found[0][2]
+        assert numbers == found[0][2]
 
 
 def test_penalties_that_mix_rows_and_other_arrays_are_computed_at_once():

@@ -401,11 +401,11 @@ class Line:
     def __post_init__(self) -> None:
         """Compute the products that every trial needs."""
         self.square = sqnorm(self.D)
-        self.pull = inner(self.R.grad(self.X), self.D)
+        self.pull = self.R.slope(self.X, self.D)
 
     def derivative(self, eta: float, curvature: float) -> float:
         """Return the derivative at X + eta D, for a G of this curvature."""
-        bend = inner(self.R.grad(self.X + eta * self.D), self.D) - self.pull
+        bend = self.R.slope(self.X, self.D, eta) - self.pull
         return self.slope + self.factor * (curvature * self.square * eta + bend)
 
     def minimum(self, curvature: float, least: float) -> float:
