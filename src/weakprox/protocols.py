@@ -280,7 +280,7 @@ class Penalty(Protocol):
     centre (y = None) it is Beck-Teboulle smoothing with t = theta/mu; from the last y it
     is dual ascent. `separable` means that K is the identity, so that
     prox_{g R}(v) follows from ascend(0, v, 1/g). `rowwise` means that rows do not
-    interact: ascend and dual_value can be evaluated on blocks of rows.
+    interact: ascend, dual_value and distance can be evaluated on blocks of rows.
     """
 
     @property

@@ -193,12 +193,20 @@ class Smoothed:
         return product, (square, error)
 
     def value(self, X: Array) -> float:
-        """R_mu(X)."""
-        y = self.dual(X)
-        linear = inner(self.penalty.pull(y), X) - self.penalty.dual_value(y)
-        quadratic = 0.5 * self.penalty.curvature * sqnorm(X)
-        prox = self.mu * self.penalty.distance(y) if self.constants.theta > 0 else 0.0
-        return quadratic + linear - prox
+        """R_mu(X), by blocks of rows where possible."""
+        found: list[float] = []
+
+        def work(rows: slice) -> None:
+            part = X[rows]
+            y = self.dual(part)
+            found.append(inner(self.penalty.pull(y), part) - self.penalty.dual_value(y))
+            if self.penalty.curvature:
+                found.append(0.5 * self.penalty.curvature * sqnorm(part))
+            if self.constants.theta > 0:
+                found.append(-self.mu * self.penalty.distance(y))
+
+        self._each(work, X)
+        return math.fsum(found)
 
 
 @dataclass(frozen=True)
