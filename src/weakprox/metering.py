@@ -10,6 +10,7 @@ import numpy as np
 
 from weakprox import protocols
 from weakprox.linalg.arrays import Array
+from weakprox.linalg.pending import Pending, formed
 from weakprox.protocols import Batch, Loss, SpectralTerm
 from weakprox.result import Counts, Status
 
@@ -151,16 +152,24 @@ class MeteredLoss:
 class MeteredSpectral:
     """A spectral term whose decompositions are counted."""
 
-    def __init__(self, spectral: SpectralTerm, meter: Meter) -> None:
+    def __init__(
+        self,
+        spectral: SpectralTerm,
+        meter: Meter,
+        offers: protocols.SpectralCapabilities | None = None,
+    ) -> None:
         self._spectral: Any = spectral
         self._meter = meter
+        offers = offers or protocols.spectral_capabilities(spectral)
+        self._forms_targets = offers.forms_targets
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._spectral, name)
 
-    def weak_prox(self, A: Array, *, rank: int, **options: Any) -> protocols.WeakProx:
+    def weak_prox(self, A: Array | Pending, *, rank: int, **options: Any) -> protocols.WeakProx:
         """Count one SVD of the requested rank."""
         self._meter.check(svds=1)
+        A = A if self._forms_targets else formed(A)
         found: protocols.WeakProx = self._spectral.weak_prox(A, rank=rank, **options)
         self._count(rank, found.passes)
         return found

@@ -113,6 +113,8 @@ class PenaltyCapabilities:
     """Capabilities of a penalty beyond the members of `Penalty`; all are optional."""
 
     form: SeparableForm | None = None  # without its curvature, for passes over tiles
+    # (above, below): with the form, `ascend(None, X, t)` is t X clipped to [-below, above]
+    clips: tuple[float, float] | None = None
     # `proximal(v, step, start)`: dual point of the proximal map, if not separable
     proximal: Callable[[Array, float, Any], Any] | None = None
     pieces: Callable[[Array], Any] | None = None  # `pieces(X)`: values of few affine pieces
@@ -146,6 +148,7 @@ class SpectralCapabilities:
     in_unit: Callable[[float], Any] | None = None  # as for losses
     in_float64: Callable[[], Any] | None = None  # as for losses; it may return itself
     stated: Stated | None = None  # for proofs
+    forms_targets: bool = False  # whether `weak_prox` accepts a `linalg.pending.Pending`
 
     @property
     def tau(self) -> float | None:
@@ -184,7 +187,8 @@ def spectral_capabilities(spectral: Any) -> SpectralCapabilities:
     own, found = _declares(spectral), _declared(spectral, SpectralCapabilities)
     if own:
         return found
-    return replace(found, form=None, in_float64=None, in_unit=None, stated=None)
+    inherited = replace(found, form=None, in_float64=None, in_unit=None, stated=None)
+    return replace(inherited, forms_targets=False)
 
 
 def _declares(term: Any) -> bool:
@@ -276,7 +280,7 @@ class Penalty(Protocol):
     centre (y = None) it is Beck-Teboulle smoothing with t = theta/mu; from the last y it
     is dual ascent. `separable` means that K is the identity, so that
     prox_{g R}(v) follows from ascend(0, v, 1/g). `rowwise` means that rows do not
-    interact: ascend and dual_value can be evaluated on blocks of rows.
+    interact: ascend, dual_value and distance can be evaluated on blocks of rows.
     """
 
     @property

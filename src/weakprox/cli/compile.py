@@ -44,6 +44,8 @@ def compile_passes() -> None:
         problem = Problem(Denoising(M.astype(dtype)), penalty, NuclearBall(20.0))
         result = minimize(problem, "lean-splitting", tol=1e-3, progress=False)
         _ = result.proof  # its passes are compiled, too
+        if penalty is penalties[0]:
+            minimize(problem, "svrgcg", tol=1e-3, max_svds=20, progress=False)
     loss = Completion(rows, cols, M[rows, cols], M.shape, intercepts="both")
     minimize(Problem(loss, None, NuclearNorm(1.0)), progress=False)
     for dtype in ("float32", "float64"):

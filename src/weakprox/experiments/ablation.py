@@ -23,6 +23,7 @@ from weakprox.experiments.figures import denoising
 from weakprox.experiments.instances import Matrix
 from weakprox.experiments.race import Watch, race
 from weakprox.linalg.arrays import Array
+from weakprox.linalg.pending import Pending
 from weakprox.losses import Denoising, Sensing
 from weakprox.penalties import ElasticNet
 from weakprox.penalties.base import Smoothed
@@ -120,7 +121,7 @@ class Fresh(Snapshot):
 
     def target(
         self, loss: Any, X: Array, R: Smoothed, weight: float, rng: Any, *rest: Any, **how: Any
-    ) -> Array:
+    ) -> Array | Pending:
         """Return the proximal target of a snapshot taken at X."""
         snapshot = Snapshot.take(loss, X, rng, self.size)
         return snapshot.target(loss, X, R, weight, rng, *rest, **{**how, "first": True})

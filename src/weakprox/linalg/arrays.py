@@ -27,6 +27,7 @@ Array: TypeAlias = Any  # an array of any namespace that follows the array API s
 # A block of rows this large stays in a core's cache, so several element-wise operations on
 # it cost about one trip to main memory. Smaller blocks lose more to Python's overhead.
 BLOCK_BYTES = 1 << 20
+TILE_BYTES = 1 << 18  # of such a block, for a product
 DEVICE_BYTES = 1 << 28  # on an accelerator, where only the memory for temporaries counts
 DOUBLE = float(np.finfo(np.float64).eps)
 PRODUCTS = 8  # parts of a product shared among threads: bits do not depend on their number
@@ -163,6 +164,16 @@ def _shared_product(P: Array, A: Array) -> Array:
     return out.T
 
 
+def times_tiles(A: Array, Q: Array, out: Array) -> None:
+    """A Q written over `out`, for a block of rows in cache.
+
+    BLAS multiplies small matrices without copying them first.
+    """
+    step = max(1, TILE_BYTES // (int(A.shape[1]) * A.dtype.itemsize))
+    for first in range(0, int(A.shape[0]), step):
+        np.matmul(A[first : first + step], Q, out=out[first : first + step])
+
+
 def times_by_rows(A: Any, Q: Array) -> Array:
     """A Q, by blocks of rows."""
     return np.concatenate([A[rows] @ Q for rows in row_blocks(A)])
@@ -231,10 +242,17 @@ def rough_sqnorm(X: Array) -> tuple[float, float]:
         length = max(1, min(PIECE, x.size, max(CHAIN, -(-x.size // 8))))
         pieces = [x[i : i + length] for i in range(0, x.size, length)]
         square = math.fsum(float(np.dot(piece, piece)) for piece in pieces)
-        # half an eps for each product and sum, as if they were added one after the other
-        return square, DOUBLE * (2 + length / 2) * square
+        return square, square_error(length) * square
     square = sqnorm(X)
     return square, 64 * eps_of(X) * square
+
+
+def square_error(terms: int) -> float:
+    """Relative rounding error of sums of so many squares in float64, in any order.
+
+    It is half an eps for each product and sum. The sums themselves are added by `math.fsum`.
+    """
+    return DOUBLE * (2 + terms / 2)
 
 
 def rough_inner(X: Array, Y: Array) -> float:
@@ -363,6 +381,11 @@ def _maybe_mapped(x: Any) -> bool:
 def in_file(x: Any) -> bool:
     """True if the entries are stored in a file; quick for arrays that own their memory."""
     return _maybe_mapped(x) and on_disk(x)
+
+
+def in_memory(x: Any) -> bool:
+    """Return True for NumPy arrays whose entries are in memory."""
+    return is_numpy(x) and not in_file(x)
 
 
 def copied(source: Array, out: Array) -> None:

@@ -16,6 +16,7 @@ from scipy.sparse.linalg import LinearOperator
 
 from weakprox.linalg import arrays
 from weakprox.linalg.arrays import Array
+from weakprox.linalg.pending import Pending
 from weakprox.linalg.tiled import Factored, Tiled
 from weakprox.resources.memory import on_disk
 
@@ -53,6 +54,9 @@ class Products:
 def products(A: Any) -> Products:
     """Wrap A (array, SciPy sparse matrix or LinearOperator) as a pair of products."""
     shape = (int(A.shape[0]), int(A.shape[1]))
+    if isinstance(A, Pending):
+        left = lambda Q: arrays.block_times(Q, A.array)  # noqa: E731
+        return Products(shape, A.times, left, np.empty(0, A.dtype), A)
     if isinstance(A, LinearOperator):
         dtype = np.result_type(A.dtype if A.dtype is not None else float, np.float32)
         return Products(shape, A.matmat, A.rmatmat, np.empty(0, dtype=dtype), A)

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import hashlib
+import math
+from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, cast
 
 import numpy as np
@@ -13,7 +16,8 @@ from weakprox.arguments import nonnegative
 from weakprox.errors import InputError, ShapeError
 from weakprox.linalg import arrays
 from weakprox.linalg.arrays import Array, add_scaled, inner, norm, sqnorm
-from weakprox.passes import SeparableForm
+from weakprox.linalg.pending import Pending
+from weakprox.passes import SeparableForm, compiling, passes_for
 from weakprox.penalties.proximal import ACCURACY, proximal_dual
 from weakprox.protocols import Geometry, Penalty, Smoothability
 
@@ -72,8 +76,12 @@ class Smoothed:
 
     def dual(self, X: Array) -> Any:
         """The maximising y."""
-        t = self.constants.theta / self.mu if self.constants.theta > 0 else 0.0
-        return self.penalty.ascend(None, X, t)
+        return self.penalty.ascend(None, X, self._steepness)
+
+    @property
+    def _steepness(self) -> float:
+        """The step of the dual point from the centre of Y."""
+        return self.constants.theta / self.mu if self.constants.theta > 0 else 0.0
 
     def grad(self, X: Array) -> Array:
         """Gradient of R_mu, as a new array."""
@@ -81,6 +89,44 @@ class Smoothed:
         if self.penalty.curvature:
             add_scaled(G, self.penalty.curvature, X)
         return G
+
+    def slope(self, X: Array, D: Array, eta: float = 0.0) -> float:
+        """Derivative <grad R_mu(X + eta D), D> along D, by blocks of rows where possible."""
+        fused = self._compiled(X, D)
+        if fused is not None:
+            numbers = eta, *self._clip(X), self.penalty.curvature
+            along: float = fused.slope(X, D, numbers)
+            return along
+        found = []
+
+        def work(rows: slice) -> None:
+            along = D[rows]
+            G = self.grad(X[rows] + eta * along if eta else X[rows])
+            found.append(inner(G, along))
+
+        self._each(work, X)
+        return math.fsum(found)
+
+    def _compiled(self, X: Array, *others: Array) -> Any:
+        """The compiled passes if the run uses them on such arrays and they apply, else None."""
+        offers = protocols.penalty_capabilities(self.penalty)
+        if offers.form is None or offers.clips is None or not arrays.is_numpy(X):
+            return None
+        if any(x.dtype != X.dtype for x in others) or not passes_for(X, *others).COMPILED:
+            return None
+        return compiling.module("target_compiled")
+
+    def _clip(self, X: Array) -> tuple[float, ...]:
+        """The steepness, and the slopes above and below zero, of a gradient that clips."""
+        slopes = protocols.penalty_capabilities(self.penalty).clips or ()
+        return min(self._steepness, float(np.finfo(X.dtype).max)), *slopes
+
+    def _each(self, work: Callable[[slice], None], X: Array) -> None:
+        """Call `work` on blocks of rows if the penalty acts on each row, else on all rows."""
+        if self.penalty.rowwise:
+            arrays.each_block(work, X)
+        else:
+            work(slice(None))
 
     def target(self, X: Array, G: Array, weight: float) -> float:
         """Overwrite G by the proximal target X - (G + grad R_mu(X))/weight; return phi(y).
@@ -102,36 +148,65 @@ class Smoothed:
 
     def target_around(
         self, X: Array, C: Array, smoothness: float, weight: float, out: Array | None
-    ) -> Array:
+    ) -> Array | Pending:
         """As `target` for G = L/2 |X - C|^2, whose gradient need not be formed.
 
-        At the theory's step, weight = L + curvature, X cancels in the target.
+        At the theory's step, weight = L + curvature, X cancels in the target. NumPy arrays in
+        memory are computed with their first product if the penalty acts on each row
+        separately.
         """
         out = arrays.empty(X.shape, X) if out is None else out
         keep = 1.0 - (smoothness + self.penalty.curvature) / weight
         if abs(keep) <= 8 * arrays.eps_of(X):
             keep = 0.0
-
-        def work(rows: slice) -> None:
-            pulled = self.penalty.pull(self.dual(X[rows]))
-            part = out[rows]
-            arrays.difference(C[rows], smoothness / weight, pulled, 1.0 / weight, part)
-            if keep:
-                part += keep * X[rows]
-
-        if self.penalty.rowwise:
-            arrays.each_block(work, X)
-        else:
-            work(slice(None))
+        fill = partial(self._fill, X, C, smoothness / weight, 1.0 / weight, keep, out)
+        if self.penalty.rowwise and all(map(arrays.in_memory, (X, C, out))):
+            return Pending(out, fill)
+        fill(None)
         return out
 
+    def _fill(
+        self, X: Array, C: Array, toward: float, away: float, keep: float, out: Array, Q: Any
+    ) -> tuple[Array, tuple[float, float]] | None:
+        """Overwrite `out` by toward C - away pull + keep X; for `Pending`."""
+        fused = self._compiled(X, C, out)
+        if fused is not None:
+            numbers = toward, away, *self._clip(X), keep
+            found: tuple[Array, tuple[float, float]] = fused.target(X, C, out, Q, numbers)
+            return found
+        product = None if Q is None else arrays.empty((int(X.shape[0]), int(Q.shape[1])), X)
+        squares: list[tuple[float, float]] = []
+
+        def work(rows: slice) -> None:
+            pulled, part = self.penalty.pull(self.dual(X[rows])), out[rows]
+            arrays.difference(C[rows], toward, pulled, away, part)
+            if keep:
+                part += keep * X[rows]
+            if product is not None:
+                arrays.times_tiles(part, Q, product[rows])
+                squares.append(arrays.rough_sqnorm(part))
+
+        self._each(work, X)
+        if product is None:
+            return None
+        square, error = (math.fsum(x) for x in zip(*squares, strict=True))
+        return product, (square, error)
+
     def value(self, X: Array) -> float:
-        """R_mu(X)."""
-        y = self.dual(X)
-        linear = inner(self.penalty.pull(y), X) - self.penalty.dual_value(y)
-        quadratic = 0.5 * self.penalty.curvature * sqnorm(X)
-        prox = self.mu * self.penalty.distance(y) if self.constants.theta > 0 else 0.0
-        return quadratic + linear - prox
+        """R_mu(X), by blocks of rows where possible."""
+        found: list[float] = []
+
+        def work(rows: slice) -> None:
+            part = X[rows]
+            y = self.dual(part)
+            found.append(inner(self.penalty.pull(y), part) - self.penalty.dual_value(y))
+            if self.penalty.curvature:
+                found.append(0.5 * self.penalty.curvature * sqnorm(part))
+            if self.constants.theta > 0:
+                found.append(-self.mu * self.penalty.distance(y))
+
+        self._each(work, X)
+        return math.fsum(found)
 
 
 @dataclass(frozen=True)

@@ -45,8 +45,10 @@ class Separable(Combinable):
 
     def _declared(self, form: SeparableForm) -> PenaltyCapabilities:
         slopes = {"above": form.above, "below": form.below, "curvature": self.curvature}
+        plain = form == SeparableForm(form.above, form.below) and not form.weights
         return PenaltyCapabilities(
             form=form,
+            clips=(form.above, form.below) if plain else None,
             infimum=0.0,
             in_unit=self.in_unit,
             in_float64=lambda: self,

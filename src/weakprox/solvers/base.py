@@ -152,7 +152,7 @@ class Tools:
     @cached_property
     def spectral(self) -> MeteredSpectral:
         """The spectral term, with its calls counted."""
-        return MeteredSpectral(self.problem.spectral, self.meter)
+        return MeteredSpectral(self.problem.spectral, self.meter, self.problem.of_spectral)
 
     def accuracy(self, value: float, guess: float = 0.0, size: float = 0.0) -> float:
         """Return the accuracy to aim at if f has this value, or this guess while unknown.

@@ -13,6 +13,7 @@ from weakprox.linalg._thin_svd import ThinEigh, ThinSVD, Vector, thin_svd
 from weakprox.linalg.arrays import DOUBLE, Array, eps_of, like, to_numpy
 from weakprox.linalg.bounds import norm_estimate, spectral_norm_bound
 from weakprox.linalg.lowrank import LowRank, random_lowrank
+from weakprox.linalg.pending import Pending, formed
 from weakprox.linalg.simplex import project_capped, rounded_inside, threshold
 from weakprox.passes import ValueForm
 from weakprox.protocols import Extreme, SpectralCapabilities, Stated, Tolerance, WeakProx
@@ -52,6 +53,7 @@ class Bounded(singular.Spectral):
             in_unit=self.in_unit,
             in_float64=lambda: self,
             stated=Stated("psd" if self.symmetric else "ball", {"tau": self.tau}),
+            forms_targets=not self.symmetric,
         )
 
     @property
@@ -138,7 +140,7 @@ class NuclearBall(Bounded):
         return X.excess(self.tau)
 
     def _prox(
-        self, A: Array, weight: float, rank: int, tolerance: Tolerance, *how: Any
+        self, A: Array | Pending, weight: float, rank: int, tolerance: Tolerance, *how: Any
     ) -> WeakProx:
         svd, spec, rests_on = singular.decompose(
             A,
@@ -150,7 +152,7 @@ class NuclearBall(Bounded):
             level=lambda s: threshold(s, self.tau),
         )
         top = svd.triplets
-        return self._projected(A, weight, spec, svd, top.U, top.Vt, rests_on)
+        return self._projected(formed(A), weight, spec, svd, top.U, top.Vt, rests_on)
 
     def extreme(
         self,
@@ -208,6 +210,7 @@ class NuclearNorm(singular.Spectral):
             in_unit=self.in_unit,
             in_float64=lambda: self,
             stated=Stated("norm", {"lam": self.lam}),
+            forms_targets=True,
         )
 
     def value(self, X: LowRank) -> float:
@@ -215,7 +218,7 @@ class NuclearNorm(singular.Spectral):
         return self.lam * X.nuclear_norm
 
     def _prox(
-        self, A: Array, weight: float, rank: int, tolerance: Tolerance, *how: Any
+        self, A: Array | Pending, weight: float, rank: int, tolerance: Tolerance, *how: Any
     ) -> WeakProx:
         c = self.lam / weight
 
@@ -231,6 +234,7 @@ class NuclearNorm(singular.Spectral):
             active=lambda s: int((s > c).sum()),
             level=lambda _: c,
         )
+        A = formed(A)
         p = np.maximum(spec.ritz - c, 0.0)
         psi = spec.sqnorm - gain(spec.ritz)
         lower = singular.penalty_lower(spec, weight, self.lam)

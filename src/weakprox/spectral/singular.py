@@ -16,11 +16,12 @@ from typing import Any, Literal
 import numpy as np
 
 from weakprox.linalg import decompositions
-from weakprox.linalg._thin_svd import Accept, Method, ThinSVD, Vector, thin_svd
+from weakprox.linalg._thin_svd import Accept, Method, ThinSVD, Vector, thin_svd, wants_full
 from weakprox.linalg.arrays import Array, eps_of, rough_sqnorm, sqnorm, to_numpy, wide
 from weakprox.linalg.bounds import EXACT_BELOW, deflated_norm, raised
 from weakprox.linalg.gram_svd import gram_error, gram_svd, squared
 from weakprox.linalg.lowrank import LowRank
+from weakprox.linalg.pending import Pending, formed
 from weakprox.linalg.simplex import ValueForm
 from weakprox.linalg.thick_svd import SMALLEST, columns_for, thick_svd
 from weakprox.linalg.threads import all_threads
@@ -152,12 +153,12 @@ def gram_is_cheaper(shape: tuple[int, int], rank: int, warm: bool) -> bool:
     return least <= (GRAM_BELOW if warm else GRAM_BELOW_COLD) or rank >= GRAM_SHARE * least
 
 
-def norm_with_error(A: Array, certify: bool) -> tuple[float, float]:
+def norm_with_error(A: Array | Pending, certify: bool) -> tuple[float, float]:
     """Squared norm of A and a bound on its rounding; accurate if a proof needs it."""
     if certify:
         square = sqnorm(A)
         return square, 64 * eps_of(A) * square
-    return rough_sqnorm(A)
+    return A.rough_sqnorm() if isinstance(A, Pending) else rough_sqnorm(A)
 
 
 def leading(svd: ThinSVD, count: int) -> ThinSVD:
@@ -170,7 +171,7 @@ def leading(svd: ThinSVD, count: int) -> ThinSVD:
 
 
 def decompose(
-    A: Array,
+    A: Array | Pending,
     rank: int,
     accept: Accept,
     start: Array | None,
@@ -193,13 +194,17 @@ def decompose(
     small = certify and min(A.shape) <= EXACT_BELOW
     shape, svd = (int(A.shape[0]), int(A.shape[1])), None
     many = powers > 0 and not certify and min(shape) >= SMALLEST
+    warm = start is not None
+    full = small or gram_is_cheaper(shape, rank, warm) or wants_full(shape, rank, warm)
+    if certify or many or full:  # the entries are needed, or a product is not the first use
+        A = formed(A)
     if many:
         svd = thick_svd(A, active, level, min(shape), start, rng, powers)
         if svd is None:  # a larger share of all triplets
             width = lambda s: columns_for(s, level(s))  # noqa: E731
             single = powers <= ROUGH_POWERS
             svd = gram_svd(A, active, min(shape), width, rough=single, near=start, level=level)
-    if svd is None and (small or gram_is_cheaper(shape, rank, start is not None)):
+    if svd is None and (small or gram_is_cheaper(shape, rank, warm)):
         svd = gram_svd(A, active, rank, level=level)
     if svd is None:
         method: Method = "lapack" if small else "auto"
@@ -239,7 +244,7 @@ class Spectral:
 
     def weak_prox(
         self,
-        A: Array,
+        A: Array | Pending,
         *,
         weight: float,
         rank: int,
@@ -253,7 +258,7 @@ class Spectral:
         return self._prox(A, weight, rank, tolerance, start, certify, rng)
 
     def _prox(
-        self, A: Array, weight: float, rank: int, tolerance: Tolerance, *how: Any
+        self, A: Array | Pending, weight: float, rank: int, tolerance: Tolerance, *how: Any
     ) -> WeakProx:
         """The step; `how` is `start`, `certify` and `rng`."""
         raise NotImplementedError

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from weakprox.linalg.arrays import Array, add_scaled, row_blocks, sqnorm
+from weakprox.linalg.pending import Pending
 from weakprox.penalties.base import Smoothed
 
 PARTS = 8  # groups of inner samples, whose means show the variance
@@ -106,7 +107,7 @@ class Snapshot:
         *,
         first: bool,
         out: Array | None = None,
-    ) -> Array:
+    ) -> Array | Pending:
         """Return the proximal target X - (gradient + grad R_mu(X))/weight, perhaps in `out`.
 
         The gradient is the variance-reduced one from `size` inner samples. `first` says that

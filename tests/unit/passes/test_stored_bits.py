@@ -11,7 +11,7 @@ pytest.importorskip("numba")
 SCRIPT = """
 import numpy as np
 from weakprox.linalg.lowrank import LowRank
-from weakprox.passes import cells_compiled, compiled
+from weakprox.passes import cells_compiled, compiled, target_compiled
 from weakprox.passes.reference import Step
 
 rng = np.random.default_rng(0)
@@ -23,7 +23,9 @@ step = Step(0.3, 1.0, 0.1, 0.7, 1.1)
 sums, product = compiled.advance(C, z, X, step, 0.9, Q)
 look = compiled.look(C, z, X, step)
 cells = cells_compiled.stepped(C, U, V, Q, 0.5, 1.0)
-print(*(np.asarray(x).tobytes().hex()[:4000] for x in (sums, product, z, look, *cells)))
+target = target_compiled.target(C, z, z, Q, (1.0, 0.5, 3.0, 0.7, 1.1, 0.2))
+found = sums, product, z, look, *cells, *target
+print(*(np.asarray(x).tobytes().hex()[:4000] for x in found))
 """
 
 

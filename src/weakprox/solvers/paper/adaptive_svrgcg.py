@@ -14,6 +14,7 @@ from dataclasses import dataclass, field, replace
 
 from weakprox.linalg.arrays import Array, add_scaled, inner, sqnorm
 from weakprox.linalg.lowrank import LowRank
+from weakprox.linalg.pending import Pending, formed
 from weakprox.passes import blend_into
 from weakprox.penalties.base import Smoothed
 from weakprox.problem import Problem
@@ -194,17 +195,19 @@ class Epoch:
         given = self.solver.eta is not None
         eta = self.solver._step_size(p.alpha / (factor * self.beta), self.number, t)
         self.weight = factor * self.beta * eta if given else self.weight
-        weight, A = self.weight, self._target(t)
+        weight, target = self.weight, self._target(t)
         allowed = max(p.alpha * p.delta, SHARE * self.target)
         prox = self.tools.spectral.weak_prox(
-            A,
+            target,
             weight=weight,
             rank=self.rank.now,
             tolerance=Tolerance(0.5 * allowed / weight, p.delta2),
             start=self.basis,
             rng=self.rng,
         )
-        self.A, self.basis, V, h = A, prox.basis, prox.V, self.problem.spectral.value(prox.V)
+        V, h = prox.V, self.problem.spectral.value(prox.V)
+        self.A, self.basis = formed(target), prox.basis
+        A = self.A
         self.delta += p.contraction * (prox.delta_estimate - self.delta)
         D = V.dense()
         D -= self.X
@@ -232,7 +235,7 @@ class Epoch:
         seen = Candidate(self.X, offered, self.h, self.number, t, gap=self.course.gap, **about)
         self.tools.tick(seen)
 
-    def _target(self, t: int) -> Array:
+    def _target(self, t: int) -> Array | Pending:
         """Return the proximal target X - gradient/weight of step t."""
         X, loss, k_t = self.X, self.tools.loss, _whole(self.solver.k_t, self.number, t)
         first = self.gap == math.inf
@@ -398,11 +401,11 @@ class Line:
     def __post_init__(self) -> None:
         """Compute the products that every trial needs."""
         self.square = sqnorm(self.D)
-        self.pull = inner(self.R.grad(self.X), self.D)
+        self.pull = self.R.slope(self.X, self.D)
 
     def derivative(self, eta: float, curvature: float) -> float:
         """Return the derivative at X + eta D, for a G of this curvature."""
-        bend = inner(self.R.grad(self.X + eta * self.D), self.D) - self.pull
+        bend = self.R.slope(self.X, self.D, eta) - self.pull
         return self.slope + self.factor * (curvature * self.square * eta + bend)
 
     def minimum(self, curvature: float, least: float) -> float:

@@ -19,6 +19,7 @@ from weakprox.arguments import integer, number, one_of, optional_numbers
 from weakprox.errors import InputError
 from weakprox.linalg.arrays import Array
 from weakprox.linalg.lowrank import LowRank
+from weakprox.linalg.pending import formed
 from weakprox.passes import blend_into
 from weakprox.penalties.base import Smoothed
 from weakprox.problem import Problem
@@ -241,10 +242,11 @@ class SVRGCG(Settings):
             eta = self._step_size(p.eta, s, t)
             k_t = int(scheduled(self.k_t, p.k_t, s, t))
             weight = 2 * p.beta * eta
-            A = snapshot.target(tools.loss, X, R, weight, rng, k_t, first=t == 1, out=A)
+            target = snapshot.target(tools.loss, X, R, weight, rng, k_t, first=t == 1, out=A)
             prox = tools.spectral.weak_prox(
-                A, weight=weight, rank=rank, tolerance=tolerance, start=basis, rng=rng
+                target, weight=weight, rank=rank, tolerance=tolerance, start=basis, rng=rng
             )
+            A = formed(target)
             delta += p.contraction * (prox.delta_estimate - delta)
             if t == steps and s == p.epochs:  # measured once without a warm start
                 cold = problem.spectral.weak_prox(
