@@ -231,7 +231,8 @@ class Factored:
         moderate = symmetric and early and not on_cpu(self.engine.z)
         full = (symmetric or whole) and not moderate
         basis = None if full else self.engine.own(state.ritz).V
-        return TooWide(self.engine.kept(), state.gamma, basis)
+        inside = early and whole and not symmetric
+        return TooWide(self.engine.kept(), state.gamma, basis, inside=inside)
 
     def prove(self, state: Memory, k: int) -> tuple[Memory, FactoredDual | None]:
         """A dual point at z, before it moves, if the gap is expected to be small enough."""
