@@ -450,9 +450,9 @@ class Result:
 
         Raises InputError if such an array does not fit in memory; see `factors` then.
         """
-        U, (m, d) = self.low_rank.U, self.low_rank.shape
-        needed = m * d * U.dtype.itemsize
-        if needed >= LARGE and on_cpu(U) and needed > room():
+        like, (m, d) = self.low_rank.reference, self.low_rank.shape
+        needed = m * d * like.dtype.itemsize
+        if needed >= LARGE and on_cpu(like) and needed > room():
             given = f"the answer as an array of {m} x {d}, which takes {shown_bytes(needed)}"
             wanted = f"at most the available {shown_bytes(room())}: use result.factors"
             raise InputError("X", given, wanted)

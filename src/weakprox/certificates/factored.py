@@ -34,6 +34,7 @@ DOUBLE = float(np.finfo(float).eps)
 # Relative distances from the least possible norm: those that a factorisation may prove, the
 # one at which to stop, and the least one that is attempted.
 LEVELS, CLOSE, LEAST = (1e-6, 1e-5, 1e-4), 1e-5, 1e-6
+NEGLIGIBLE = 1e-3  # share of the requested gap that sums may be wrong by
 WITHIN = 0.95  # share of the requested gap that a proof aims at
 SKEW = 1e-6  # largest distance from orthonormal vectors that allows a conclusion
 
@@ -55,6 +56,8 @@ class FactoredDual(OwnBound):
     rank: int | None = None
     # the same triplets and some more that X lacks: they make the rest of z smaller
     more: Ritz | None = None
+    # estimates of the largest value of z beside the triplets, and beside those of `more`
+    beside: tuple[float, float] = (0.0, 0.0)
     thorough: bool = False  # whether a Cholesky factorisation is affordable
     aim: float = 0.0  # sufficient gap; if 0, the bound is as large as possible
 
@@ -74,7 +77,7 @@ class FactoredDual(OwnBound):
         k, form, eps, shape = self.k, self.form, self.engine.eps, self.engine.z.shape
         values = form.prox(exact.s, k.gamma)
         kept = rounded_on_host(values[: self.rank], form.tau, self.engine.z)
-        sums = self.engine.look(exact, values, k)
+        sums = self.engine.look(exact, values, k, NEGLIGIBLE * self.aim)
         smooth, lost, halves = sums.value(k), sums.rounding(k, eps, shape), sums.halves(k)
         value = smooth + form.lam * float(kept.sum())
         point = self.engine.rounded(exact, kept)
@@ -132,7 +135,7 @@ class FactoredDual(OwnBound):
         rest = (math.sqrt(sums.rest) + (1.0 - shrink) * size) ** 2
         found = smooth + sums.along + shrink * across - conjugate
         found -= rest / (2 * (k.beta + k.curvature))
-        return found - rounding * DOUBLE * scale
+        return found - rounding * DOUBLE * scale - 1.5 * k.beta * sums.error
 
     def _norm(self, squares: Vector, rng: np.random.Generator) -> float:
         """Upper bound on |z - X|_2, or on its largest eigenvalue."""
@@ -143,11 +146,12 @@ class FactoredDual(OwnBound):
             aimed = self._sufficient(shift, squares)
             # if no bound suffices, the estimate of the gap was wrong: skip an expensive one
             enough, levels = max(enough, aimed), [aimed] if aimed else []
-        best = self._norm_within(found, values, squares, enough, rng)
+        best = self._norm_within(found, values, squares, enough, rng, self.beside[0])
         if best > enough and self.more is not None and self.more.exact:
             squares = self.engine.squares(self.more, rng)
             longer = np.pad(values, (0, len(self.more.s) - len(values)))
-            best = min(best, self._norm_within(self.more, longer, squares, enough, rng))
+            within = self._norm_within(self.more, longer, squares, enough, rng, self.beside[1])
+            best = min(best, within)
         if best > enough and self.thorough and levels:
             best = min(best, self.engine.factored_norm(found, values, levels))
         return best
@@ -170,6 +174,7 @@ class FactoredDual(OwnBound):
         squares: Vector,
         enough: float,
         rng: np.random.Generator,
+        beside: float,
     ) -> float:
         """The same bound from these vectors and their squares; it need not be below `enough`.
 
@@ -191,7 +196,7 @@ class FactoredDual(OwnBound):
             beyond = within * within - a * a
             rest = within * math.sqrt(1.0 - r * r / beyond) if beyond > r * r else 0.0
         once = 1 + 1e3 * engine.eps
-        t = engine.tail(found, rng, max(0.0, rest) / once or 0.9 * a) * once
+        t = engine.tail(found, rng, max(0.0, rest) / once or 0.9 * a, beside) * once
         size += t
         if engine.symmetric:
             largest = 0.5 * (a + t) + math.hypot(0.5 * (a - t), r)

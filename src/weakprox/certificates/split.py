@@ -187,7 +187,7 @@ def split_bound(
         rank, tolerance = min(V.rank + 2, *problem.shape), Tolerance(2 * accuracy / weight)
         how: Any = {"rank": rank, "tolerance": tolerance, "start": prox.basis, "rng": rng}
         prox = problem.spectral.weak_prox(A, weight=weight, certify=True, **how)
-    if young < -64 * eps_of(A) * sizes * math.sqrt(V.rank):
+    if young < -64 * eps_of(A) * sizes * math.sqrt(V.most):
         return -math.inf, prox.rests_on  # no conjugate is that small: a term is inconsistent
     if used is not None:
         used.append(prox)

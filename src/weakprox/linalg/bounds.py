@@ -22,6 +22,7 @@ from weakprox.linalg.arrays import (
     device_of,
     eps_of,
     gaussian,
+    gram,
     like,
     namespace,
     sqnorm,
@@ -61,45 +62,82 @@ def power_bound(
     powers: int = 3,
     vectors: int = 16,
     enough: float = 0.0,
+    level: float = 0.0,
     kept: LowRank | None = None,
     hopeful: bool = False,
 ) -> float:
-    """Upper bound on the norm of E from |E (E'E)^q w|, w Gaussian.
+    """Upper bound on the norm s of E from |T_k(E/a) W|, W Gaussian, k up to 2 `powers` + 1.
 
     E is the matrix of the products or, with `kept` triplets U, V, (I - UU') E (I - VV').
+    T_k is the Chebyshev polynomial for singular values up to a, the `level`, which should be
+    about the norm; if it is 0, T_k is the power. Every k takes one product, with E or E'.
 
-    That vector has length at least s_1^(2q+1) |<w, v_1>|, and the inner product is standard
-    normal. It is therefore safe to divide by a number that it exceeds with probability
-    1 - FAILURE. All q rely on this one event, so the first bound below `enough` is returned.
-    With `hopeful`, also stop as soon as the growth of the vectors shows that none will be.
+    If s > a, the norm of that block is at least T_k(s/a) |W'v|, v the singular vector of s,
+    and W'v is a standard normal vector. It is therefore safe to divide by a length that it
+    exceeds with probability 1 - FAILURE. All k rely on this one event, so the first bound
+    below `enough` is returned. With `hopeful`, also stop as soon as the growth of the blocks
+    shows that none will be.
     """
-    sure, log_scale, best = log_exceeded(vectors), 0.0, math.inf
-    xp, eps = namespace(reference), eps_of(reference)
+    sure, best, log_scale, logs = log_length(vectors), math.inf, 0.0, list[float]()
+    eps, most = eps_of(reference), 2 * powers + 1
+    level = min(level, 0.9 * enough) if enough else level
+    before: Any = None
     W = gaussian(rng, (columns, vectors), reference)
     W = W if kept is None else W - kept.Vt.T @ (kept.Vt @ W)
-    size = xp.ones_like(W[0, 0])
-    for q in range(powers + 1):
+    for k in range(1, most + 1):
         # the result of one product is deflated, so the next need not deflate it again
-        Y = times(W)
-        Y = Y if kept is None else Y - kept.U @ (kept.U.T @ Y)
-        lengths, before = xp.linalg.vector_norm(Y, axis=0), xp.linalg.vector_norm(W, axis=0)
-        growth = xp.min(lengths / xp.where(before > 0, before, 1.0))
-        read = to_numpy(xp.stack([xp.max(lengths), size, growth]))  # one transfer
-        length, scale, factor = read.tolist()
-        if 0.0 in (length, scale):
-            return 0.0
-        log_scale += math.log(scale)
-        logs = math.log(length) + log_scale - sure
-        best = min(best, math.exp(logs / (2 * q + 1)) * (1 + 100 * eps))
-        if q == powers or best <= enough:
+        if k % 2:
+            Y = times(W)
+            Y = Y if kept is None else Y - kept.U @ (kept.U.T @ Y)
+        else:
+            Y = transpose_times(W)
+            Y = Y if kept is None else Y - kept.Vt.T @ (kept.Vt @ Y)
+        if level and k > 1:  # monic polynomials: those of degree 0 and 1 are 1 and x
+            Y = Y - ((0.5 if k == 2 else 0.25) * level * level) * before
+        length = _norm_of_block(Y)
+        if length == 0.0:
+            return min(best, level)
+        log_scale += math.log(length)
+        logs.append(log_scale - sure)
+        best = min(best, _norm_at(logs[-1], k, level) * (1 + 100 * k * eps))
+        if k == most or best <= enough:
             break
-        if hopeful and q > 1 and least_bound(logs, factor, q, powers) > enough > 0.0:
+        if hopeful and _hopeless(logs, level, enough, most):
             break
-        W = transpose_times(Y)
-        W = W if kept is None else W - kept.Vt.T @ (kept.Vt @ W)
-        size = xp.max(xp.abs(W))
-        W = W / xp.where(size > 0, size, 1.0)  # avoids overflow in float32
+        # avoids overflow in float32
+        W, before = Y * (1.0 / length), W * (1.0 / length) if level else None
     return best
+
+
+def _norm_of_block(Y: Array) -> float:
+    """The norm of a narrow block, or a bound if squares underflow."""
+    square = float(decompositions.eigvalsh(gram(Y))[-1])
+    if square > TINY:
+        return math.sqrt(square)
+    return math.sqrt(math.prod(Y.shape)) * float(namespace(Y).max(namespace(Y).abs(Y)))
+
+
+def _norm_at(log_length: float, k: int, level: float) -> float:
+    """The number at which the monic polynomial of degree k has this logarithm, or the level."""
+    if not level:
+        return math.exp(log_length / k)
+    height = log_length + (k - 1) * math.log(2.0) - k * math.log(level)
+    # acosh(x) is at most log(2 x)
+    angle = math.acosh(max(1.0, math.exp(height))) if height < 30.0 else height + math.log(2.0)
+    return level * math.cosh(angle / k)
+
+
+def _hopeless(logs: list[float], level: float, enough: float, most: int) -> bool:
+    """Return True if no later bound of `power_bound` is expected to be small enough.
+
+    Powers grow by a factor that only increases. So do polynomials in the end, if s is above
+    the level.
+    """
+    k, over = len(logs), GROWING if level else 1
+    if k <= over or k < 3 or not enough > 0.0:
+        return False
+    growth = (logs[-1] - logs[-1 - over]) / over
+    return _norm_at(logs[-1] + (most - k) * growth, most, level) > enough
 
 
 def least_bound(logs: float, growth: float, q: int, powers: int) -> float:
@@ -116,6 +154,14 @@ def least_bound(logs: float, growth: float, q: int, powers: int) -> float:
 def log_exceeded(vectors: int) -> float:
     """Logarithm of a bound that the largest of some normal numbers almost surely exceeds."""
     return math.log(FAILURE ** (1.0 / vectors) * math.sqrt(math.pi / 2))
+
+
+def log_length(size: int) -> float:
+    """Logarithm of a bound that the length of a normal vector almost surely exceeds.
+
+    Its density is at most (2 pi)^(-size/2).
+    """
+    return 0.5 * math.log(2.0) + (math.log(FAILURE) + math.lgamma(0.5 * size + 1.0)) / size
 
 
 def chebyshev_bound(

@@ -56,6 +56,16 @@ class LowRank:
         return int(self.U.shape[0]), int(self.Vt.shape[1])
 
     @property
+    def reference(self) -> Array:
+        """An array of the dtype, namespace and device of the matrix."""
+        return self.U
+
+    @property
+    def most(self) -> int:
+        """Number of triplets: an upper bound on the rank."""
+        return int(self.s.shape[0])
+
+    @property
     def rank(self) -> int:
         """Number of nonzero singular values."""
         return int((self.s > 0).sum())
@@ -89,13 +99,15 @@ class LowRank:
         known: float | None = vars(self).get("_sqnorm")
         return sqnorm(self.s) if known is None else known
 
-    def dense(self) -> Array:
-        """The dense m x d matrix."""
-        return (self.U * self.s) @ self.Vt
+    def dense(self, out: Array | None = None) -> Array:
+        """The dense m x d matrix, written to `out` if given."""
+        if out is None:
+            return (self.U * self.s) @ self.Vt
+        return multiply(self.U * self.s, self.Vt, out)
 
     def rounded(self) -> Array:
         """The m x d matrix, computed in float64 and rounded once to the factors' dtype."""
-        if self.U.dtype.itemsize == 8:
+        if self.reference.dtype.itemsize == 8:
             return self.dense()
         X = empty(self.shape, self.U)
         left, right = wide(self.U) * wide(self.s), wide(self.Vt)
@@ -108,6 +120,10 @@ class LowRank:
         if isinstance(A, LowRank):
             return float(self.s @ ((self.U.T @ A.U) * (self.Vt @ A.Vt.T)) @ A.s)
         return inner(self.U * self.s, A @ self.Vt.T)
+
+    def scaled(self, factor: float) -> LowRank:
+        """The matrix times a positive number."""
+        return LowRank(self.U, self.s * factor, self.Vt)
 
     def trimmed(self, tol: float = 0.0) -> LowRank:
         """Drop triplets with singular values of at most tol (at least one is kept)."""
@@ -169,9 +185,7 @@ def squared_norm(U: Array, s: Array, V: Array) -> float:
 
 def dense(V: LowRank, out: Array | None) -> Array:
     """V as a dense matrix, written to `out` if given."""
-    if out is None:
-        return V.dense()
-    return multiply(V.U * V.s, V.Vt, out)
+    return V.dense(out)
 
 
 def blend_into(X: Array, V: LowRank, step: float, scratch: Array | None = None) -> None:

@@ -342,7 +342,7 @@ def look(C: Array, z: Array | None, X: LowRank, k: Step) -> Sums:
     ends, weights = _ends(k, float), _weights(k, float)
     _spread(C, _look, C, at, left, Vt, numbers, ends, weights, level, columns, sums)
     # sum the rows pairwise
-    return Sums._make([*map(float, sums.sum(axis=1)), group_norms(X, k)])
+    return Sums._make([*map(float, sums.sum(axis=1)), group_norms(X, k), 0.0])
 
 
 def _ends(k: Step, kind: Callable[[float], Any]) -> Any:
@@ -396,7 +396,7 @@ def advance_from(
     ends, weights = _ends(k, z.dtype.type), _weights(k, z.dtype.type)
     given = (C, old, z, left, Vt, block, B, numbers, ends, weights, groups, sums, apart)
     _spread(z, _advance, *given)
-    found = Sums._make([*map(float, sums.sum(axis=0)), square, group_norms(X, k)])
+    found = Sums._make([*map(float, sums.sum(axis=0)), square, group_norms(X, k), 0.0])
     return found, None if Q is None else B
 
 

@@ -57,7 +57,7 @@ def look(C: Array, z: Array | None, X: LowRank, k: Step) -> Sums:
     numbers = _numbers(k.numbers, C)
     # one transfer to the host
     terms = enqueue_look(C, z, X, numbers, k.groups, k.beside).tolist()
-    found = Sums._make([*terms, group_norms(X, k)])
+    found = Sums._make([*terms, group_norms(X, k), 0.0])
     return found._replace(square=squared_norm(X.U, X.s, X.Vt.T)) if k.curvature else found
 
 
@@ -69,7 +69,7 @@ def advance(
         return reference.advance(C, z, X, k, change, Q)
     numbers = _numbers((*k.numbers, change), C)
     out, B = enqueue_advance(C, z, X, numbers, Q, groups=k.groups, weights=k.beside)
-    return Sums._make([*out.tolist(), group_norms(X, k)]), B
+    return Sums._make([*out.tolist(), group_norms(X, k), 0.0]), B
 
 
 def enqueue_first(

@@ -169,9 +169,9 @@ class DeviceEngine(Engine):
         U = U[:, :r].contiguous()
         return Projection(U, like(values, self.z), Vt[:r], found.s[:r])
 
-    def look(self, found: Ritz, values: Vector, k: Step) -> Sums:
+    def look(self, found: Ritz, values: Vector, k: Step, allowed: float = 0.0) -> Sums:
         if not self._owns(found):
-            return super().look(found, values, k)
+            return super().look(found, values, k, allowed)
         self.queue.follow()
         self._send(values, (*k.numbers, 1.0))
         self.queue.do("look")
@@ -195,10 +195,12 @@ class DeviceEngine(Engine):
         self.queue.do("tail")
         return np.stack([self._squares(i)[:r, :r] for i in range(4)])
 
-    def tail(self, found: Ritz, rng: np.random.Generator, enough: float) -> float:
+    def tail(
+        self, found: Ritz, rng: np.random.Generator, enough: float, level: float = 0.0
+    ) -> float:
         """As `Engine.tail`, after `squares`, which sets the kept triplets and starts."""
         if not self._owns(found):
-            return super().tail(found, rng, enough)
+            return super().tail(found, rng, enough, level)
         sure, scale, best = log_exceeded(RANDOM), 0.0, math.inf
         for q in range(POWERS + 1):
             if q:

@@ -18,6 +18,7 @@ import numpy as np
 
 from weakprox.linalg import decompositions
 from weakprox.linalg.arrays import (
+    DOUBLE,
     Array,
     eps_of,
     in_file,
@@ -25,7 +26,9 @@ from weakprox.linalg.arrays import (
     like,
     namespace,
     norm,
+    rough_sqnorm,
     set_aside,
+    squares_of,
     to_numpy,
     wide,
 )
@@ -49,6 +52,8 @@ from weakprox.passes.ritz import (
 )
 
 POWERS = 10  # limit for a randomised bound, which stops as soon as it is small enough
+# its random vectors in host memory, where the time of a product is about proportional to them
+FEW = 8
 
 
 def passes_for(z: Array, *others: Array) -> Passes:
@@ -122,6 +127,8 @@ class Engine:
         beside: Any = None,
     ) -> None:
         self.C, self.z, self.symmetric = C, z, symmetric
+        self._same = False  # whether z is equal to C
+        self._whole: tuple[float, float] | None = None
         if isinstance(z, reference.Replayed):
             z.beside = beside
         passes = passes_for(z, C)
@@ -143,6 +150,7 @@ class Engine:
     def begin(self, k: Step, block: Array, powers: int) -> Ritz:
         """The first target, and its triplets from a random block."""
         product = self._passes.first(self.C, self.z, k, block)
+        self._same = k.free and k.gamma * k.beta == 1.0
         return self._decompose(block, product, powers)
 
     def advance(
@@ -153,7 +161,7 @@ class Engine:
         X is the proximal point of z, computed from its triplets `near` if None; `values` are
         the singular values of X.
         """
-        X = X or self.rounded(near, values)
+        X, self._same = X or self.rounded(near, values), False
         sums, product = self._passes.advance(self.C, self.z, X, k, change, near.V)
         if not self.symmetric:
             known = self.products, near, product, len(values), powers
@@ -167,11 +175,44 @@ class Engine:
         s = values if isinstance(z, np.ndarray) else like(values, z)
         return Projection(U, s, V.T, found.s[:r])
 
-    def look(self, found: Ritz, values: Vector, k: Step) -> Sums:
-        """The sums in float64 at the point with these values and vectors."""
+    def look(self, found: Ritz, values: Vector, k: Step, allowed: float = 0.0) -> Sums:
+        """The sums in float64 at the point with these values and vectors.
+
+        They may follow from squares if the value has at most the `allowed` error then.
+        """
         X = LowRank(found.U, like(values, found.U), found.V.T)
+        whole = self.whole if allowed else None
+        if whole is not None:
+            quick = self._from_squares(found, X, k, *whole)
+            if quick.rounding(k, DOUBLE, X.shape) <= allowed:
+                return quick
         sums: Sums = self._passes.look(self.C, self.z, X, k)
         return sums
+
+    @property
+    def whole(self) -> tuple[float, float] | None:
+        """|C|^2 and a bound on its rounding error, if z is C, in memory and float64."""
+        if self._same and self._whole is None and self.eps == DOUBLE and is_array(self.C):
+            self._whole = rough_sqnorm(self.C)
+        return self._whole if self._same else None
+
+    def _from_squares(
+        self, found: Ritz, X: LowRank, k: Step, whole: float, lost: float
+    ) -> Sums:
+        """The sums if z is C and R is zero: C V = U s is known, and u = beta (C - X)."""
+        p = np.asarray(to_numpy(X.s), dtype=float)
+        squares = squares_of(found.U, found.V)
+        left, right = (np.asarray(to_numpy(square), dtype=float) for square in squares)
+        square, across = float(p @ (left * right) @ p), float((p * found.s) @ np.diagonal(left))
+        distance = max(0.0, whole - 2.0 * across + square)
+        # an inner product u'Cv has an error of up to that many roundings of |u| |C| |v|
+        size = math.sqrt(whole) + float(p.sum())
+        error = lost + (64 + sum(self.z.shape)) * DOUBLE * size * size
+        if self.symmetric:  # V'C V = diag(s) if V is orthonormal
+            off = float(np.abs(left - np.eye(len(p))).max())
+            error += 4.0 * len(p) * off * float(np.abs(found.s).max() * p.sum())
+        u = k.beta * (across - square)
+        return Sums(distance, 0.0, 0.0, u, 0.0, square, error=error)
 
     def squares(self, found: Ritz, rng: np.random.Generator) -> Vector:
         """R'R for the residual R = z'U - V s, U'U, V'V, and V'R.
@@ -183,10 +224,12 @@ class Engine:
         stacked = namespace(R).stack([R.T @ R, U.T @ U, V.T @ V, V.T @ R])
         return np.asarray(to_numpy(stacked), dtype=float)  # one transfer to the host
 
-    def tail(self, found: Ritz, rng: np.random.Generator, enough: float) -> float:
+    def tail(
+        self, found: Ritz, rng: np.random.Generator, enough: float, level: float = 0.0
+    ) -> float:
         """Upper bound on |(I - UU') z (I - VV')|_2; refinement stops once it is `enough`.
 
-        It also stops if no bound can be that small.
+        It also stops if no bound can be that small. `level` is an estimate of that norm.
         For symmetric z, it may bound the largest eigenvalue alone.
         """
         A, dtype, cast = self.products, self.z.dtype, self._cast
@@ -195,7 +238,10 @@ class Engine:
             right, left = A.right, A.left
             A = replace(A, right=lambda Q: cast(right(Q), dtype))
             A = replace(A, left=lambda Q: cast(left(Q), dtype))
-        bound = deflated_norm(A, kept, rng, powers=POWERS, enough=enough, hopeful=True)
+        how: Any = {"powers": POWERS, "enough": enough, "level": level, "hopeful": True}
+        if isinstance(self.z, np.ndarray):
+            how["vectors"] = FEW
+        bound = deflated_norm(A, kept, rng, **how)
         return min(bound, self._exact_tail(found)) if bound > enough else bound
 
     def factored_norm(self, found: Ritz, values: Vector, levels: Iterable[float]) -> float:

@@ -155,6 +155,12 @@ class Step(NamedTuple):
         return -(more + self.below), more + self.above
 
     @property
+    def free(self) -> bool:
+        """Whether R is zero."""
+        slopes = self.above or self.below or self.grouped or self.weighted
+        return not (slopes or self.curvature)
+
+    @property
     def shifted(self) -> bool:
         """Whether slopes begin elsewhere than at zero; then there are no groups."""
         return bool(self.low or self.high or self.bounded)
@@ -229,6 +235,7 @@ class Sums(NamedTuple):
     rest: float  # (beta (X - C) + curvature X + s + u)^2, zero at a solution
     square: float  # X^2, from the factors
     groups: float = 0.0  # weighted norms of rows or columns of X, from the factors
+    error: float = 0.0  # bound on that of `distance` and of `across` / beta, if not summed
 
     @property
     def penalty(self) -> float:
@@ -243,10 +250,11 @@ class Sums(NamedTuple):
     def rounding(self, k: Step, eps: float, shape: Any) -> float:
         """Bound on the increase of the value if each entry of X is rounded, eps the dtype's.
 
-        It is zero in float64, the precision of these sums.
+        In float64, the precision of these sums, only their `error` counts.
         """
+        error = 0.5 * k.beta * self.error
         if eps <= DOUBLE:
-            return 0.0
+            return error
         slope = k.beta * math.sqrt(self.distance * self.square)
         price = self.penalty
         if k.shifted:  # entries may leave their bounds, whose sizes they have there
@@ -256,9 +264,8 @@ class Sums(NamedTuple):
             price *= 3.0 + 2.0 * eps
         terms = slope + price + k.curvature * self.square
         widened = max(k.above, k.below) * k.widened
-        return (
-            widened + 0.5 * eps * (1.0 + eps) * terms + 0.125 * k.beta * eps * eps * self.square
-        )
+        squares = 0.125 * k.beta * eps * eps * self.square
+        return error + widened + 0.5 * eps * (1.0 + eps) * terms + squares
 
     def offset(self, k: Step, shape: Any) -> float:
         """A bound as `k.offset`, which does not grow with bounds that are never reached.
@@ -386,7 +393,7 @@ def look(C: Array, z: Array | None, X: LowRank, k: Step) -> Sums:
             found.append(_sums_within(c, at, parts, k))
         else:
             found.append(_sums(c, at, left[rows] @ right, k.within(rows), cuts))
-    return Sums._make([*map(math.fsum, zip(*found, strict=True)), groups])
+    return Sums._make([*map(math.fsum, zip(*found, strict=True)), groups, 0.0])
 
 
 def advance_from(

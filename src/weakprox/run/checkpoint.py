@@ -23,6 +23,7 @@ from weakprox.distributed.work import Move
 from weakprox.errors import CheckpointWarning, InputError
 from weakprox.linalg.arrays import Array, eps_of, is_array, namespace
 from weakprox.linalg.lowrank import LowRank, Projection
+from weakprox.linalg.whole import Whole
 from weakprox.losses.measurements import DenseMeasurements
 from weakprox.losses.moments import Moments
 from weakprox.penalties.base import Smoothed
@@ -40,7 +41,7 @@ NEAR, ROUNDED = 1e-9, 1e3  # relative difference of values of one point, in unit
 # Classes behind annotations that name none: dual points, samples, blocks on workers.
 UNNAMED = (
     *(FactoredDual, FixedDual, SplitDual, Smoothed),
-    *(DenseMeasurements, Moments, Move, Projection, Target),
+    *(DenseMeasurements, Moments, Move, Projection, Target, Whole),
 )
 
 

@@ -79,7 +79,7 @@ def _survives_rounding(state: State) -> bool:
     if tracker.best is None or not aim - gap_of(tracker) < cost < aim:
         return True
     answer = tracker.best
-    if answer.s.dtype != reference.dtype:
+    if answer.reference.dtype != reference.dtype:
         answer = rounded(answer, reference, state.problem.spectral)
     value, rounding = measured(state, answer)
     return value - tracker.lower + rounding <= aim
@@ -224,7 +224,7 @@ def _times(X: Any, unit: float) -> Any:
     """Return a point in the user's units."""
     if unit == 1.0:
         return X
-    return LowRank(X.U, X.s * unit, X.Vt) if isinstance(X, LowRank) else X * unit
+    return X.scaled(unit) if isinstance(X, LowRank) else X * unit
 
 
 def _worth(state: State, V: LowRank, scratch: Array | None, value: float | None) -> float:
@@ -359,7 +359,7 @@ def finish(state: State, status: Status, seconds: float) -> Result:
     settings = fixed.settings
     own = solver.proof(state.memory) if fixed.sampled and state.memory is not None else None
     state, answer, iterate_value = _answer(state, own)
-    doubled = _doubled(state) or answer.s.dtype != fixed.reference.dtype
+    doubled = _doubled(state) or answer.reference.dtype != fixed.reference.dtype
     if doubled:
         answer = rounded(answer, fixed.reference, problem.spectral)
     dual = None if state.latest is None else state.latest.dual
@@ -404,7 +404,7 @@ def finish(state: State, status: Status, seconds: float) -> Result:
         status = Status.CONFIDENT if fixed.sampled else Status.CERTIFIED
     elif not proved and status is Status.CERTIFIED:
         status = Status.FINISHED  # rounding since the last look invalidated the proof
-    if status is Status.EXPECTED and 32 * eps_of(answer.s) * abs(value) > eps:
+    if status is Status.EXPECTED and 32 * eps_of(answer.reference) * abs(value) > eps:
         status = Status.FINISHED  # no theorem covers rounding errors above eps
     if status is Status.EXPECTED:
         # The theorem is about the iterate and an oracle whose rank suffices. It must also
@@ -555,7 +555,7 @@ def measured(
     the place of another pass, but not of the terms' own methods. The problem may be in float64
     though the answer is in float32, if the run changed to it.
     """
-    problem, batch, short = state.problem, state.batch, answer.s.dtype.itemsize == 4
+    problem, batch, short = state.problem, state.batch, answer.reference.dtype.itemsize == 4
     h, rough = problem.spectral.value(answer), 0.0
     growth = problem.of_spectral.growth
     if growth and short:  # h grows with the nuclear norm
@@ -565,7 +565,7 @@ def measured(
     if data is not None:  # from factors, in float64
         smooth = problem.smooth_value(answer)
         if short:  # entries of X are rounded once
-            rough += data.rounding(answer, 0.5 * eps_of(answer.s))
+            rough += data.rounding(answer, 0.5 * eps_of(answer.reference))
         return smooth + h, rough + unit * (abs(smooth) + abs(h))
     if problem.sparse_target is not None:
         smooth, lost = distance_parts(problem.sparse_target, answer)
@@ -580,7 +580,10 @@ def measured(
         if known is None:
             C = contiguous(problem.centre())
             sums = passes_for(C).look(C, None, answer, step)
-            known = sums.value(step), sums.rounding(step, eps_of(answer.s), problem.shape)
+            known = (
+                sums.value(step),
+                sums.rounding(step, eps_of(answer.reference), problem.shape),
+            )
         smooth, lost = known
         return smooth + h, rough + lost + unit * (abs(smooth) + abs(h))
     single = problem.loss.reference.dtype.itemsize == 4
@@ -588,17 +591,21 @@ def measured(
         twice = 2 * held_bytes(problem) + 16 * math.prod(problem.shape)  # data and X
         precise = smooth_in_float64(problem) if fits(problem, twice) else None
         if precise is None:
-            unit = IN_SINGLE * eps_of(answer.s)
+            unit = IN_SINGLE * eps_of(answer.reference)
         else:
             problem, batch, single = precise, precise.loss.everything(), False
     if short:
         X = answer.rounded()
         X = X if single else wide(X)
     else:
-        X = dense(answer, state.tools.arena.like(answer.U, problem.shape))
+        X = dense(answer, state.tools.arena.like(answer.reference, problem.shape))
     G, R = problem.smooth_values(X, batch)
     if single:  # small residuals are differences of larger numbers
-        beta, eps, length = problem.loss.smoothness, eps_of(answer.s), math.sqrt(answer.sqnorm)
+        beta, eps, length = (
+            problem.loss.smoothness,
+            eps_of(answer.reference),
+            math.sqrt(answer.sqnorm),
+        )
         slope = math.sqrt(2.0 * beta * abs(G))
         rough += IN_SINGLE * eps * length * (slope + eps * beta * length)
     return G + R + h, rough + unit * (abs(G) + abs(R) + abs(h))
@@ -606,7 +613,7 @@ def measured(
 
 def _in_one_pass(problem: Problem, answer: LowRank) -> bool:
     """Return True if a compiled pass computes f faster from factors than from an array."""
-    if problem.of_loss.centre is None or answer.rank > ONE_PASS:
+    if problem.of_loss.centre is None or answer.most > ONE_PASS:
         return False
     return passes_for(problem.centre()).COMPILED
 
@@ -614,7 +621,7 @@ def _in_one_pass(problem: Problem, answer: LowRank) -> bool:
 def violation(problem: Problem, answer: LowRank) -> float:
     """Return the relative distance of the X that is returned from the set of h."""
     found = problem.spectral.violation(answer)
-    if answer.s.dtype.itemsize != 4 or problem.of_spectral.tau is None:
+    if answer.reference.dtype.itemsize != 4 or problem.of_spectral.tau is None:
         return found
     tau = float(problem.of_spectral.tau)
     if problem.spectral.symmetric:  # rounding can also make eigenvalues negative
@@ -625,4 +632,4 @@ def violation(problem: Problem, answer: LowRank) -> float:
 def _lost(answer: LowRank) -> float:
     """Bound the nuclear norm of the rounding error of the product of float32 factors."""
     least = min(answer.shape)
-    return 0.5 * eps_of(answer.s) * math.sqrt(least * answer.sqnorm)
+    return 0.5 * eps_of(answer.reference) * math.sqrt(least * answer.sqnorm)

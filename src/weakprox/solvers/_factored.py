@@ -29,7 +29,7 @@ from weakprox.linalg.simplex import rounded_on_host
 from weakprox.linalg.thick_svd import thick_width
 from weakprox.passes import Step, ValueForm
 from weakprox.passes.engine import Engine
-from weakprox.passes.ritz import Ritz
+from weakprox.passes.ritz import Ritz, Vector
 from weakprox.problem import Problem
 from weakprox.solvers._gap_driven import MANY, SOON, TooWide
 from weakprox.solvers.base import Tools, replace
@@ -84,8 +84,6 @@ class Factored:
         self.problem, self.engine, self.tools = problem, engine, tools
         self.form: ValueForm = form
         self.cap, self.thin = rank, thin
-        slopes = step.above or step.below or step.grouped or step.weighted
-        self._without_penalty = not (slopes or step.curvature)
         # shares of the largest value below which others are noise: above a cut-off, and without
         self._noise = [noise_share(problem.shape, eps) for eps in (DOUBLE, engine.eps)]
         self._follow: Callable[[], Ritz] | None = None  # computes the triplets of z
@@ -137,7 +135,7 @@ class Factored:
                 raise self.handed_over(replace(state, ritz=found), early=True)
             # Without a penalty this is the solution, and one full decomposition proves it.
             small = seen < width and min(shape) <= EXACT_BELOW
-            if small and crowded and self._without_penalty and self.thin():
+            if small and crowded and self._step.free and self.thin():
                 raise self.handed_over(replace(state, ritz=found))
             lost = stuck or (slow and crowded and not self._outweighed(found, shift))
             wide = kept > WIDEST * min(shape) and not engine.symmetric
@@ -171,12 +169,21 @@ class Factored:
         values = rounded_on_host(p[:cap], self.form.tau, z)
         h = self.form.lam * float(values.sum())
         powers, size = state.powers, 0.5 * self.problem.loss.smoothness * float(values @ values)
-        self._aim = tools.accuracy(state.value, size=size)
+        self._aim = tools.accuracy(state.value, self._guess(found, values, h), size)
         self._rough = crowded and state.powers < COLD
         if crowded and state.gap <= SOON * self._aim:
             powers = max(powers, COLD)  # a proof needs all triplets above the cut-off
         about: dict[str, Any] = {"powers": powers, "cut": cap < kept, "rank": cap}
         return replace(state, values=values, h=h, ritz=found, **about)
+
+    def _guess(self, found: Ritz, values: Vector, h: float) -> float:
+        """Estimate of f at the first point if there is no penalty; else 0."""
+        whole = self.engine.whole
+        if whole is None:
+            return 0.0
+        s = found.s[: len(values)]
+        distance = whole[0] - float(s @ s) + float((s - values) @ (s - values))
+        return h + 0.5 * self._step.beta * max(0.0, distance)
 
     def _outweighed(self, found: Ritz, shift: float) -> bool:
         """Return True if power steps favour the lower end of a symmetric z over the cut-off."""
@@ -224,13 +231,14 @@ class Factored:
         moderate = symmetric and early and not on_cpu(self.engine.z)
         full = (symmetric or whole) and not moderate
         basis = None if full else self.engine.own(state.ritz).V
-        return TooWide(self.engine.kept(), state.gamma, basis)
+        inside = early and whole and not symmetric
+        return TooWide(self.engine.kept(), state.gamma, basis, inside=inside)
 
     def prove(self, state: Memory, k: int) -> tuple[Memory, FactoredDual | None]:
         """A dual point at z, before it moves, if the gap is expected to be small enough."""
         gap = state.gap
         if math.isinf(gap):
-            if k > 1 or not self._without_penalty:
+            if k > 1 or not self._step.free:
                 return state, None
             gap = 0.0  # the first target is already that of the solution
         if not gap * state.ratio <= NEARLY * self._aim or (self._rough and self.thin()):
@@ -280,7 +288,9 @@ class Factored:
         # a factorisation costs more than many steps, so the block must be accurate first
         thorough = state.powers > 1 and self.thin()
         kept = found.with_last(r, last)
-        how: Any = {"more": more, "thorough": thorough, "aim": self._aim}
+        rest = np.abs(found.s[r : len(found.s) - last])
+        beside = tuple(float(rest[count:].max(initial=0.0)) for count in (0, near - r))
+        how: Any = {"more": more, "beside": beside, "thorough": thorough, "aim": self._aim}
         dual = FactoredDual(engine, kept, step, self.form, r, **how)
         value, values = dual.value, dual.kept
         h = self.form.lam * float(values.sum())

@@ -35,12 +35,19 @@ class TooWide(Exception):  # noqa: N818 (a signal, not an error)
     """The proximal points are not low-rank, or the gap falls slowly: use the fallback.
 
     `target` is the point z to continue from, for the step size `gamma`, and `basis` spans its
-    leading right singular vectors.
+    leading right singular vectors. `inside` says that the ball is expected to contain z.
     """
 
-    def __init__(self, target: Any = None, gamma: float = 0.0, basis: Any = None) -> None:
+    def __init__(
+        self,
+        target: Any = None,
+        gamma: float = 0.0,
+        basis: Any = None,
+        *,
+        inside: bool = False,
+    ) -> None:
         super().__init__("the proximal points are not low-rank, or the gap falls slowly")
-        self.target, self.gamma, self.basis = target, gamma, basis
+        self.target, self.gamma, self.basis, self.inside = target, gamma, basis, inside
 
 
 class Contradicted(Exception):  # noqa: N818 (a signal, not an error)

@@ -17,6 +17,7 @@ import numpy as np
 
 from weakprox.certificates.split import SplitDual, ValuesDual, reflected_dual
 from weakprox.linalg.arrays import (
+    DOUBLE,
     Arena,
     Array,
     eps_of,
@@ -31,6 +32,7 @@ from weakprox.linalg.arrays import (
 from weakprox.linalg.lowrank import LowRank, dense
 from weakprox.linalg.simplex import ValueForm
 from weakprox.linalg.thick_svd import LARGEST, SMALLEST
+from weakprox.linalg.whole import whole_within
 from weakprox.penalties.proximal import proximal_dual
 from weakprox.problem import Problem
 from weakprox.protocols import Candidate, Dual, OwnBound, Penalty, WeakProx
@@ -211,17 +213,32 @@ class Stored:
     def project(self, state: Memory, k: int) -> Memory:
         """The proximal point of z, by a decomposition of the necessary rank."""
         z, gamma, tools = state.z, state.gamma, self.tools
-        guess = rough_inner(z, z) / (2 * gamma) if math.isinf(state.value) else 0.0
-        steps = self._powers(state, tools.accuracy(state.value, guess), k)
-        powers = steps if steps < POWERS else 0
-        if steps > state.powers:  # the estimates of bounds so far may have been too large
-            again = {"powers": steps, "bound": -math.inf, "gap": math.inf, "dual": None}
-            state = replace(state, **again)
-        how: Any = {"weight": 1.0 / gamma, "guess": guess, "cap": self.cap, "powers": powers}
-        self._prox, state = adaptive_prox(tools, z, state, rng=tools.rng(k), **how)
+        self._prox = self._inside(z) if state.inside else None
+        if self._prox is None:
+            guess = rough_inner(z, z) / (2 * gamma) if math.isinf(state.value) else 0.0
+            steps = self._powers(state, tools.accuracy(state.value, guess), k)
+            powers = steps if steps < POWERS else 0
+            if steps > state.powers:  # the estimates of bounds so far may have been too large
+                again = {"powers": steps, "bound": -math.inf, "gap": math.inf, "dual": None}
+                state = replace(state, **again)
+            how: Any = {"weight": 1.0 / gamma, "guess": guess, "cap": self.cap}
+            how |= {"powers": powers, "rng": tools.rng(k)}
+            self._prox, state = adaptive_prox(tools, z, replace(state, inside=False), **how)
         V = self._prox.V
         X, h = dense(V, tools.arena.like(z)), self.problem.spectral.value(V)
         return replace(state, X=X, V=V, h=h)
+
+    def _inside(self, z: Any) -> WeakProx | None:
+        """The proximal step at z if a ball is proved to contain z, without vectors."""
+        form = self.problem.of_spectral.form
+        assert form is not None
+        if not on_cpu(z) or eps_of(z) > DOUBLE:
+            return None
+        self.tools.spectral.counted(min(self.problem.shape), 1)
+        V = whole_within(z * 1.0, form.tau)
+        if V is None:
+            return None
+        return WeakProx(V, 0.0, 0.0, 0.0, 0.0, None, 0, "exact", conjugate=0.0)
 
     def _powers(self, state: Memory, aim: float, k: int) -> int:
         """Power steps of the next decomposition: few, unless a proof is near or has failed."""
@@ -318,7 +335,7 @@ class Stored:
             return False
         assert state.V is not None
         distant = state.gap > DISTANT * self.tools.accuracy(state.value, 0.0)
-        return uneven and distant and state.V.rank > HIGH * least
+        return uneven and distant and state.V.most > HIGH * least
 
     def _at_sparse(self, state: Memory, apart: float, k: int) -> Memory:
         """Estimate the gap at Y, scaled into the domain of h; offer Y if it is small enough.

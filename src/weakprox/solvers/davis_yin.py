@@ -79,6 +79,7 @@ class Memory(GapMemory):
     offer_below: float = math.inf  # estimate at which Y is offered
     earlier: float = math.inf  # gap after half as many iterations, when these are a power of 2
     slow: bool = False  # whether many times as many iterations are to be expected
+    inside: bool = False  # whether the ball may contain z
     # for factored steps
     values: Any = None  # of V, on the host
     ritz: Ritz | None = None
@@ -183,7 +184,8 @@ class DavisYin(GapDriven):
         z: Any = memory.z
         z[...] = signal.target
         basis = signal.basis
-        memory = replace(memory, gamma=signal.gamma)
+        inside = signal.inside and self.rank is None
+        memory = replace(memory, gamma=signal.gamma, inside=inside)
         if basis is None:
             return memory
         basis = namespace(z).astype(basis, z.dtype, copy=False)

@@ -1,5 +1,6 @@
 """Dual points in factors: against whole matrices, and made by several threads at a time."""
 
+import math
 import threading
 
 import numpy as np
@@ -9,6 +10,7 @@ import torch
 import weakprox as wp
 from weakprox.certificates.factored import FactoredDual
 from weakprox.linalg import decompositions
+from weakprox.linalg.arrays import DOUBLE
 from weakprox.linalg.lowrank import LowRank
 from weakprox.passes import Step, ValueForm, reference
 from weakprox.passes.engine import Engine, products_for
@@ -23,9 +25,9 @@ class Meets(Engine):
 
     both = threading.Barrier(2)
 
-    def look(self, found, values, k):
+    def look(self, *given):
         self.both.wait(300)
-        return super().look(found, values, k)
+        return super().look(*given)
 
 
 def test_one_thread_does_not_wait_for_another():
@@ -49,7 +51,7 @@ def test_one_thread_does_not_wait_for_another():
 class Narrow(Engine):
     """Leaves one of the sums to the triplets, as engines on devices do."""
 
-    def look(self, found, values, k):
+    def look(self, found, values, k, allowed=0.0):
         return super().look(found, values, k)._replace(across=np.nan)
 
 
@@ -235,7 +237,10 @@ def test_sums_serve_as_those_of_the_answer_only_if_nothing_was_rounded():
 
 
 def test_a_run_in_float64_does_not_sum_its_answer_again(monkeypatch):
-    """Unless the array is small: then its value is that of the terms' own methods."""
+    """Unless the array is small: then its value is that of the terms' own methods.
+
+    Without a penalty its sums follow from the products of the decomposition.
+    """
     counts = []
 
     def look(*args, own=reference.look):
@@ -246,7 +251,7 @@ def test_a_run_in_float64_does_not_sum_its_answer_again(monkeypatch):
     rng = np.random.default_rng(8)
     M = 30.0 * np.outer(rng.standard_normal(80), rng.standard_normal(60))
     M += rng.standard_normal(M.shape)
-    for dtype, by_passes, looks in ((float, True, 1), (float, False, 1), (np.float32, True, 2)):
+    for dtype, by_passes, looks in ((float, True, 0), (float, False, 0), (np.float32, True, 2)):
         counts.clear()
         problem = wp.Problem(
             wp.losses.Denoising(M.astype(dtype)), None, wp.spectral.NuclearBall(1000.0)
@@ -257,4 +262,48 @@ def test_a_run_in_float64_does_not_sum_its_answer_again(monkeypatch):
             result = wp.minimize(problem, "lean-splitting")
         assert result.status is wp.Status.CERTIFIED
         assert len(counts) == looks
-        assert result.value == pytest.approx(problem.value(result.X), rel=1e-5)
+        rel = 1e-5 if dtype is np.float32 else 1e-12
+        assert result.value == pytest.approx(problem.value(result.X), rel=rel)
+
+
+@pytest.mark.parametrize("symmetric", [False, True])
+@pytest.mark.parametrize("scale", [1.0, 1e5])
+def test_sums_without_a_penalty_follow_from_the_decomposition(symmetric, scale):
+    """Against a pass over the data; their error bound also holds if large values cancel."""
+    rng = np.random.default_rng(11)
+    C = rng.standard_normal((70, 70 if symmetric else 50))
+    C[:, 0] += scale * C[:, 1]
+    C = C @ C.T if symmetric else C
+    engine = Engine(C, np.empty_like(C), symmetric=symmetric)
+    step = Step(0.5, 2.0, 0.0, 0.0, 0.0)
+    block = rng.standard_normal((C.shape[1], 8))
+    found = engine.begin(step, block, 3)
+    values = np.maximum(found.s[:5] - 0.5 * found.s[4], 0.0)
+    found = found.leading(5)
+    whole = engine.look(found, values, step)
+    assert whole.error == 0.0
+    quick = engine.look(found, values, step, math.inf)
+    assert 0.0 < quick.error <= 1e-10 * np.sum(C * C)
+    assert abs(quick.distance - whole.distance) <= quick.error
+    assert abs(quick.across - whole.across) <= step.beta * quick.error
+    assert quick.square == pytest.approx(whole.square, rel=1e-12)
+    assert quick.rounding(step, DOUBLE, C.shape) >= 0.5 * step.beta * quick.error
+    tight = engine.look(found, values, step, 1e-20)
+    assert tight.error == 0.0  # a pass, since the sums may be wrong by more
+    engine.advance(None, values, step, 1.0, found, 1)
+    assert engine.look(found, values, step, math.inf).error == 0.0  # z may have moved
+
+
+def test_the_error_of_sums_lowers_the_bound():
+    """A bound rests on `distance` and `across`, which may be too large by their error."""
+    rng = np.random.default_rng(12)
+    C = rng.standard_normal((40, 30))
+    engine = Engine(C, np.empty_like(C))
+    step = Step(1.0, 1.0, 0.0, 0.0, 0.0)
+    found = engine.begin(step, np.eye(30)[:, :6], 30).leading(3)
+    dual = FactoredDual(engine, found, step, ValueForm(4.0), aim=1e9)
+    assert dual.sums.error > 0.0
+    squares = engine.squares(dual.exact, rng)
+    found = dual._bound(3.0, squares)
+    vars(dual)["sums"] = dual.sums._replace(error=dual.sums.error + 2.0)
+    assert dual._bound(3.0, squares) <= found - 3.0 * (1 - 1e-12)

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from registry import DOUBLE, SINGLE, numbers
 from scipy.sparse.linalg import aslinearoperator
+from scipy.stats import chi2
 
 from weakprox.linalg import LowRank, thin_svd
 from weakprox.linalg.bounds import (
@@ -14,12 +15,14 @@ from weakprox.linalg.bounds import (
     deflated_norm,
     factored_bound,
     log_exceeded,
+    log_length,
     norm_bound,
     norm_estimate,
     power_bound,
     raised,
     spectral_norm_bound,
 )
+from weakprox.linalg.operators import products
 
 
 def subspace(A, V):
@@ -145,6 +148,52 @@ def test_normal_numbers_are_all_short_with_the_stated_probability(vectors):
     shorter = math.erf(math.exp(log_exceeded(vectors)) / math.sqrt(2.0)) ** vectors
     assert shorter <= FAILURE * (1 + 1e-12)
     assert shorter >= 0.8 * FAILURE or vectors > 8
+
+
+@pytest.mark.parametrize("size", [1, 2, 8, 16])
+def test_normal_vectors_are_shorter_with_the_stated_probability(size):
+    """Of the squared length, which has a chi-squared distribution."""
+    shorter = chi2.cdf(math.exp(2.0 * log_length(size)), size)
+    assert 0.7 * FAILURE <= shorter <= FAILURE * (1 + 1e-9)
+
+
+def test_a_bound_by_polynomials_holds_for_every_level():
+    """For levels below, at and above the norm, also if the largest value is repeated."""
+    rng = np.random.default_rng(13)
+    for seed in range(40):
+        A, kept, _ = instance(np.random.default_rng(seed))
+        true = true_deflated(A, kept)
+        if true < 1e-9:
+            continue
+        for level in (1e-3, 0.5, 0.99, 1.0, 1.05, 2.0):
+            for enough in (0.0, 0.9, 1.02, 1.5, 5.0):
+                how = {"enough": enough * true, "level": level * true, "powers": 6}
+                for vectors, hopeful in ((8, True), (16, False)):
+                    how |= {"vectors": vectors, "hopeful": hopeful}
+                    assert deflated_norm(A, kept, rng, **how) >= true * (1 - 1e-9)
+
+
+@pytest.mark.parametrize("ratio", [1.15, 1.4])
+def test_polynomials_need_fewer_products_than_powers(ratio):
+    """Noise with a norm of about the level, and a bound that is larger by this ratio."""
+    A = numbers(300, 200)
+    norm, counts = np.linalg.norm(A, 2), []
+    for level in (0.0, 0.97 * norm):
+        rng, ops = np.random.default_rng(1), products(A)
+        how = {"powers": 20, "enough": ratio * norm, "level": level}
+        bound = power_bound(ops.times, ops.transpose_times, 200, A, rng, **how)
+        assert norm <= bound <= ratio * norm
+        counts.append(ops.passes)
+    assert counts[1] <= 0.8 * counts[0]
+
+
+def test_tiny_matrices_do_not_count_as_zero():
+    """The squares of their products underflow."""
+    A = 1e-170 * numbers(20, 15)
+    times = (lambda W: A @ W), (lambda W: A.T @ W)
+    for level in (0.0, 1e-170):
+        bound = power_bound(*times, 15, A, np.random.default_rng(2), level=level)
+        assert bound >= np.linalg.norm(A * 1e160, 2) * 1e-160
 
 
 def test_zero_has_bound_zero():
