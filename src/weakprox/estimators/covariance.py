@@ -23,7 +23,7 @@ from weakprox.arguments import (
     positive,
 )
 from weakprox.estimators._averaged_covariances import Compared, averaged, averaging_weights
-from weakprox.estimators._base import Certified, check_size
+from weakprox.estimators._base import Certified, check_size, cut
 from weakprox.estimators._simple_covariances import (
     AMOUNTS,
     TARGETS,
@@ -37,7 +37,6 @@ from weakprox.losses import Custom, Denoising
 from weakprox.penalties import L1
 from weakprox.problem import Problem
 from weakprox.protocols import Loss
-from weakprox.result import Result, Status
 from weakprox.selection.noise import Values
 from weakprox.selection.search import Search, least, near, stream
 from weakprox.spectral import TracePSD
@@ -126,23 +125,6 @@ def common_problem(S: Values, lam: float, tau: float, *, diagonal: bool) -> Prob
     """Minimise G(L) + lam |L|_1 over positive semidefinite L of trace at most tau."""
     loss: Loss = FreeDiagonal(S) if diagonal else Denoising(S)
     return Problem(loss, L1(lam), TracePSD(tau))
-
-
-def cut(result: Result, problem: Problem, rank: int | None) -> Result:
-    """The result truncated to its `rank` largest eigenvalues, with its new gap.
-
-    The lower bound on the optimum holds for any point. Truncating takes no iterations, and
-    changes the value little if the eigenvalues left out are small.
-    """
-    found = result.low_rank
-    if rank is None or found.rank <= rank:
-        return result
-    leading = np.argsort(-np.asarray(found.s))[:rank]
-    kept = LowRank(found.U[:, leading], found.s[leading], found.Vt[leading])
-    value = problem.value(kept)
-    proof = replace(result.certificate, value=value)
-    status = result.status if proof.gap <= result.eps else Status.RANK_LIMITED
-    return replace(result, low_rank=kept, value=value, certificate=proof, status=status)
 
 
 @dataclass(frozen=True)

@@ -6,6 +6,7 @@ before. If it is too wide or converges slowly, a full one serves all further rad
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -79,17 +80,23 @@ class Spectrum:
         def accurate(s: Matrix, residuals: Matrix, after: float) -> bool:
             """Return True if inexact triplets hardly change the objective."""
             p = kept(s)
-            r = len(p)
+            r, here = len(p), value(s, p)
             apart = np.maximum(s[:r] - after, s[:r] - p + TINY)
             lost = beta * float(p @ (residuals[:r] ** 2 / apart))
-            return lost <= INEXACT * tol * abs(value(s, p))
+            return lost <= INEXACT * tol * abs(here)
 
         def enough(s: Matrix, residuals: Matrix, after: float) -> bool:
-            """Return True to end a decomposition."""
-            return narrow(s) or accurate(s, residuals, after)
+            """Return True to end a decomposition; a random start needs a second look."""
+            if narrow(s):
+                return True
+            seen.append(value(s, kept(s)))
+            change = abs(seen[-1] - seen[-2]) if len(seen) > 1 else math.inf
+            settled = self.basis is not None or change <= INEXACT * tol * abs(seen[-1])
+            return settled and accurate(s, residuals, after)
 
         answer = self.whole
         while answer is None and self.width <= WIDEST * min(self.C.shape):
+            seen: list[float] = []  # objectives after the sweeps of this decomposition
             how: Any = {"method": "block", "strict": False, "max_sweeps": SWEEPS}
             rng = np.random.default_rng(seed)
             how |= {"start": self.basis, "rng": rng, "accept": enough}
