@@ -102,7 +102,8 @@ class Parts:
         if root is None:
             return None
         P, failed = dpotri(root, lower=1)
-        return None if failed else np.asarray(np.tril(P) + np.tril(P, -1).T)
+        whole: Values = np.tril(P) + np.tril(P, -1).T
+        return None if failed else whole
 
     def distance_loss(self, unseen: Values) -> float:
         """Squared distance to the covariance of rows."""
