@@ -218,6 +218,7 @@ def test_shared_parts_of_docstrings_are_filled_in(searching):
     assert "{max_seconds" not in text
     assert "{cv_results_}" not in text
     assert "{result_" not in text
+    assert "{rank}" not in text
     assert "max_seconds" in text
     assert "cv_results_" in text
 
@@ -257,6 +258,22 @@ def test_debias_takes_the_same_values_everywhere(searching, value):
     model.set_params(debias=value, max_seconds=20.0).fit(*data)
     with pytest.raises(InputError, match="debias"):
         model.set_params(debias="refit").fit(*data)
+
+
+RANKED = [name for name, (kind, _, _) in SEARCHES.items() if hasattr(kind, "rank")]
+
+
+def test_models_that_find_a_rank_take_a_limit():
+    assert {"imputer", "responses", "regression", "classes", "regression grid"} < set(RANKED)
+
+
+@pytest.mark.parametrize("searching", RANKED, indirect=True)
+def test_a_rank_is_a_limit_everywhere(searching, free):
+    model, data = clone(searching[0]), searching[1]
+    assert model.set_params(rank=1).fit(*data).result_.rank <= 1
+    assert model.set_params(rank=10**6).fit(*data).result_.rank == free.result_.rank
+    with pytest.raises(InputError, match="rank"):
+        model.set_params(rank=0).fit(*data)
 
 
 def test_a_time_limit_includes_the_search(searching, free):

@@ -20,13 +20,15 @@ from weakprox.estimators._averaged_covariances import (
     averaged,
     averaging_weights,
 )
+from weakprox.estimators._base import cut
 from weakprox.estimators._simple_covariances import (
     Parts,
     Sample,
     log_loss,
     shrunk_eigenvalues,
 )
-from weakprox.estimators.covariance import Candidate, FreeDiagonal, common_problem, cut
+from weakprox.estimators.covariance import Candidate, FreeDiagonal, common_problem
+from weakprox.linalg import decompositions
 from weakprox.selection.search import Search
 
 
@@ -695,3 +697,54 @@ def test_the_common_part_with_exact_zeros():
 
 def test_without_a_price_on_entries_there_is_no_sparse_common_part():
     assert SparseLowRankCovariance(0.0, 20.0).fit(X).sparse_low_rank_ is None
+
+
+def test_log_loss_of_factors_and_a_sparse_rest():
+    rng = np.random.default_rng(0)
+    A, own, new = (
+        rng.standard_normal((4, 30)),
+        rng.uniform(1.0, 2.0, 30),
+        rng.standard_normal((20, 30)),
+    )
+    sparse = 0.4 * (np.eye(30, k=1) + np.eye(30, k=-1))
+    parts = Parts(A, own, sparse)
+    assert parts.thin
+    assert parts.log_loss(new) == pytest.approx(log_loss(parts.dense, new), rel=1e-10)
+    indefinite = Parts(A, own, 9.0 * sparse)
+    assert not indefinite.thin
+    assert indefinite.log_loss(new) == np.inf
+
+
+@pytest.mark.parametrize("p", [30, 240])
+def test_the_inverse_of_parts(p):
+    rng = np.random.default_rng(0)
+    A, own = rng.standard_normal((4, p)), rng.uniform(1.0, 2.0, p)
+    sparse = 0.4 * (np.eye(p, k=1) + np.eye(p, k=-1))
+    for parts in (Parts(A, own), Parts(A, own, sparse), Parts(np.tile(A, (p // 4, 1)), own)):
+        P = parts.inverse()
+        np.testing.assert_allclose(P @ parts.dense, np.eye(p), atol=1e-10)
+        np.testing.assert_array_equal(P, P.T)
+    assert Parts(A, np.zeros(p)).inverse() is None
+
+
+def test_a_few_samples_of_many_variables_are_decomposed_themselves(monkeypatch):
+    Z = np.random.default_rng(0).standard_normal((20, 60))
+    whole = Sample(np.vstack([Z, Z]), 20)  # the same covariance, of too many samples
+    sample = Sample(Z, 20)
+    plain = [whole.nonlinear().dense, whole.factors(3, 1.0).dense]
+    monkeypatch.setattr(decompositions, "eigh", None)
+    few = [sample.nonlinear().dense, whole.factors(3, 1.0).dense]
+    np.testing.assert_allclose(few, plain, atol=1e-10)
+
+
+def test_the_rank_is_searched_with_a_diagonal_rest_first():
+    tried = []
+
+    def trial(fold, candidate, start):
+        tried.append(candidate)
+        return abs(candidate.rank - 3.0) + (candidate.errors != 2.0), None
+
+    best = module.simple_search(Search([0], trial), 10)[-1]
+    some = [c for c in tried if c.kind == "thresholded"]
+    assert (best.rank, best.errors) == (3, 2.0)
+    assert next(c.rank for c in some if np.isfinite(c.errors)) == 3

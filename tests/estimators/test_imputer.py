@@ -480,3 +480,16 @@ def test_without_time_for_columns_the_low_rank_matrix_is_the_answer(monkeypatch)
     assert model.shrinkage_ is None
     unlimited = SparseLowRankImputer(random_state=0).fit(seen)
     assert unlimited.weights_ != model.weights_
+
+
+def test_a_limit_of_the_rank_holds_with_and_without_a_sparse_penalty():
+    Z = low_rank(0)
+    Z[np.random.default_rng(1).random(Z.shape) < 0.2] = np.nan
+    rest = {"scaling": "standard", "random_state": 0}
+    for weights in ({"lam": 0.0, "tau": 100.0}, {"lam": 0.05, "tau": 100.0}):
+        model = SparseLowRankImputer(**weights, rank=2, **rest).fit(Z)
+        assert len(model.components_) == 2
+        free = SparseLowRankImputer(**weights, **rest).fit(Z)
+        assert len(free.components_) > 2
+        assert model.result_.certificate.lower_bound <= free.result_.value
+        assert model.result_.value > free.result_.value

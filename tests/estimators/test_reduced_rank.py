@@ -344,3 +344,41 @@ def test_there_are_no_sparse_coefficients_without_a_sparse_penalty():
     one = ReducedRankRegressor(0.2, sparsity="entries", sparsity_weight=0.1, **GIVEN)
     X, Y = planted()
     assert one.fit(X, Y[:, 0]).sparse_coef_.shape == (1, 10)
+
+
+@pytest.mark.parametrize("settings", [{"lam": 0.0, "ridge": 0.3}, {"lam": 0.0, "ridge": 0.0}])
+def test_a_limit_of_the_rank_without_other_penalties_is_reduced_rank_regression(settings):
+    X, Y = planted(n=60, p=8, q=5, rank=5)
+    model = ReducedRankRegressor(rank=2, scale=False, **settings).fit(X, Y)
+    A, C = X - X.mean(axis=0), Y - Y.mean(axis=0)
+    rows = np.sqrt(settings["ridge"] * len(X)) * np.eye(8)
+    A, C = np.vstack([A, rows]), np.vstack([C, np.zeros((8, 5))])
+    B = np.linalg.lstsq(A, C, rcond=None)[0]
+    V = np.linalg.svd(A @ B)[2][:2].T
+    np.testing.assert_allclose(model.coef_.T, B @ V @ V.T, atol=1e-6)
+    assert model.rank_ == 2
+    least = 0.5 * np.sum((A @ B - C) ** 2) / len(X)
+    excess = 0.5 * np.sum((A @ B @ (np.eye(5) - V @ V.T)) ** 2) / len(X)
+    assert model.result_.value == pytest.approx(least + excess)
+    assert model.result_.gap == pytest.approx(excess, rel=1e-2)
+
+
+def test_folds_know_the_limit_of_the_rank():
+    X, Y = planted(n=60, p=8, q=5, rank=5, noise=0.1)
+    plain, limited = (ReducedRankRegressor(rank=r, random_state=0).fit(X, Y) for r in (None, 1))
+    best = [model.cv_results_["mean_test_score"].max() for model in (plain, limited)]
+    assert best[1] < 10.0 * best[0] < 0.0
+
+
+def test_the_sparse_penalty_alone_is_tried():
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((80, 20)) @ (np.eye(20) + 0.9)  # correlated, where squares spread
+    B = np.zeros((20, 4))
+    B[:3] = 3.0 * rng.standard_normal((3, 4))
+    Y = X @ B + 0.5 * np.std(X @ B) * rng.standard_normal((80, 4))
+    new = rng.standard_normal((500, 20)) @ (np.eye(20) + 0.9)
+    model = ReducedRankRegressor(sparsity="rows", random_state=0).fit(X, Y)
+    assert model.lam_ == model.ridge_ == 0.0 < model.sparsity_weight_
+    plain = ReducedRankRegressor(random_state=0).fit(X, Y)
+    errors = [np.sum((each.predict(new) - new @ B) ** 2) for each in (model, plain)]
+    assert errors[0] < 0.8 * errors[1]

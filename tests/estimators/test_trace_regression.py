@@ -682,3 +682,21 @@ def test_sizes_whose_powers_overflow_are_refused(size):
         TraceRegression(random_state=0).fit(size * A, b)
     with pytest.raises(InputError, match="y: got deviations"):
         TraceRegression(random_state=0).fit(A, size * b)
+
+
+@pytest.mark.parametrize("kind", [TraceRegression, TraceClassifier])
+def test_a_limit_of_the_rank_holds_for_coefficients_and_refits(kind):
+    rng = np.random.default_rng(0)
+    A, B = rng.standard_normal((100, 5, 4)), rng.standard_normal((5, 4))
+    b = np.tensordot(A, B, 2) + rng.standard_normal(100)
+    y = b if kind is TraceRegression else b > 0.0
+    free = kind(cv=2, random_state=0).fit(A, y)
+    options = [{}, {"debias": True}] if kind is TraceRegression else [{}]
+    for settings in options:
+        model = kind(rank=2, cv=2, random_state=0, **settings).fit(A, y)
+        assert np.linalg.matrix_rank(model.coef_, tol=1e-8) == 2 < free.result_.rank
+        assert model.result_.status.label == "rank not shown to suffice"
+        assert (
+            model.cv_results_["mean_test_score"].max()
+            < free.cv_results_["mean_test_score"].max()
+        )

@@ -7,6 +7,7 @@ import pytest
 
 import weakprox as wp
 from weakprox import losses, penalties, spectral
+from weakprox.linalg import decompositions
 
 RNG = np.random.default_rng(0)
 U = np.where(RNG.random(30) < 0.3, 2.0, 0.0)
@@ -132,3 +133,17 @@ def test_linear_losses_have_one():
         assert point.matrix.nnz == 0
         assert point.value == pytest.approx(0.5)
         assert point.gap <= 1e-12
+
+
+@pytest.mark.parametrize("name", ["ball", "psd"])
+def test_it_takes_one_decomposition(name, monkeypatch):
+    _, result = solved(*CASES[name])
+    calls, real = [], {name: getattr(decompositions, name) for name in ("svd", "eigh")}
+    for each, routine in real.items():
+        monkeypatch.setattr(
+            decompositions, each, lambda A, f=routine: calls.append(A.shape) or f(A)
+        )
+    for each in ("svdvals", "eigvalsh"):
+        monkeypatch.setattr(decompositions, each, None)
+    assert result.sparse.violation <= 1e-9
+    assert len(calls) == 1

@@ -5,9 +5,10 @@ import pytest
 from selection._signals import sparse_low_rank
 
 import weakprox as wp
+from weakprox.linalg.simplex import project_capped
 from weakprox.losses import Completion, Denoising
 from weakprox.penalties import L1, ElasticNet, GroupL2
-from weakprox.selection import default_grid, regularization_path
+from weakprox.selection import _unpenalised, default_grid, regularization_path
 from weakprox.spectral import NuclearBall, NuclearNorm, TracePSD
 
 SIGNAL, M = sparse_low_rank()
@@ -228,3 +229,35 @@ def test_bad_input(call, argument):
     with pytest.raises(wp.InputError) as caught:
         call()
     assert caught.value.argument == argument
+
+
+@pytest.fixture(scope="module")
+def unpenalised():
+    rng = np.random.default_rng(0)
+    A = rng.standard_normal((420, 5)) @ rng.standard_normal((5, 400))
+    A += rng.standard_normal((420, 400))
+    return A, np.linalg.svd(A, compute_uv=False)
+
+
+@pytest.mark.parametrize("form", ["balls", "prices"])
+def test_without_a_penalty_all_radii_share_the_decompositions(unpenalised, form, monkeypatch):
+    A, s = unpenalised
+    whole, real = [], _unpenalised.gram_svd
+    spy = lambda *args: whole.append(1) or real(*args)  # noqa: E731
+    monkeypatch.setattr(_unpenalised, "gram_svd", spy)
+    if form == "balls":
+        radii = [0.1 * s[0], 0.9 * s[:5].sum(), 0.3 * s.sum(), 0.4 * s.sum(), 0.6 * s.sum()]
+        h, values = NuclearBall, [project_capped(s, tau) for tau in radii]
+    else:
+        radii = [s[1], s[20], s[90], s[200], s[300]]
+        h, values = NuclearNorm, [np.maximum(s - lam, 0.0) for lam in radii]
+    path = regularization_path(Denoising(A), [0.0], [radii], spectral=h, tol=1e-3)
+    for k, (answer, p) in enumerate(zip(path.answers[0], values, strict=True)):
+        problem = path.problem(0, k)
+        price = p.sum() * getattr(problem.spectral, "lam", 0.0)
+        best, value = 0.5 * np.sum((s - p) ** 2) + price, problem.value(answer)
+        assert value == pytest.approx(path.values[0, k], rel=1e-9)
+        assert best * (1 - 1e-12) <= value <= best * (1 + 1e-3)
+        found = np.pad(answer.s, (0, len(s) - len(answer.s)))
+        assert np.linalg.norm(found - p) <= 0.02 * np.linalg.norm(p)
+    assert sum(whole) == 1

@@ -7,7 +7,7 @@ import re
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial, wraps
 from html import escape
 from inspect import cleandoc
@@ -22,10 +22,11 @@ from sklearn.utils.validation import check_is_fitted
 from weakprox._minimize import minimize
 from weakprox.arguments import flag, integer, is_integer, or_auto
 from weakprox.errors import InputError, ProofError
+from weakprox.linalg.lowrank import LowRank
 from weakprox.linalg.threads import one_thread
 from weakprox.passes.compiling import limited
 from weakprox.problem import Problem
-from weakprox.result import Certificate, Result
+from weakprox.result import Certificate, Result, Status
 from weakprox.selection.path import rough, warm
 from weakprox.selection.search import Deadline, Search
 
@@ -54,6 +55,9 @@ DOCUMENTED = {
         Seed of all random choices. None draws new random numbers in every fit.
     verbose : bool
         Whether to show progress.""",
+    "{rank}": """rank : int or None
+        Largest rank of the answer; None for the rank found. The certificate's gap includes the
+        cost of the limit.""",
     "{cv, times hidden}": """cv : int or "auto"
         How many times the search hides observations and predicts them: a tenth each time,
         or less if they are hidden more than ten times. "auto" hides about a thousand or two
@@ -219,6 +223,29 @@ class Certified(Shared, CallbackSupportMixin, BaseEstimator):
         if "text/html" in bundle:
             bundle["text/html"] = self._with_certificate(bundle["text/html"])
         return bundle
+
+
+def cut(
+    result: Result,
+    problem: Problem,
+    rank: int | None,
+    nearest: Callable[[LowRank, int], LowRank] = LowRank.leading,
+) -> Result:
+    """The result with a matrix of at most this rank, with its new gap.
+
+    The lower bound on the optimum holds for any point, so no further iterations are needed.
+    `nearest` returns the matrix, whose nuclear norm is no larger. The default is the one of the
+    largest singular values.
+    """
+    found = result.low_rank
+    if rank is None or found.rank <= rank:
+        return result
+    order = np.argsort(-np.asarray(found.s), kind="stable")
+    kept = nearest(LowRank(found.U[:, order], found.s[order], found.Vt[order]), rank)
+    value = problem.value(kept)
+    proof = replace(result.certificate, value=value)
+    status = result.status if proof.gap <= result.eps else Status.RANK_LIMITED
+    return replace(result, low_rank=kept, value=value, certificate=proof, status=status)
 
 
 def framed(values: Any, given: Any) -> Any:

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 from scipy.linalg import solve_triangular
+from scipy.linalg.lapack import dpotri
 from scipy.sparse.linalg import ArpackError, eigsh
 
 from weakprox.linalg import decompositions
@@ -19,8 +20,11 @@ AMOUNTS = (0.001, 0.002, 0.005, 0.01, 0.02, *(round(0.05 * k, 2) for k in range(
 LEAST_OWN = (0.005, 0.05)  # least specific share of a variance: 1/n, limited to this range
 POSITIVE = 1e-13  # least pivot of a positive definite matrix, relative to the largest
 SPECIFIC = 1e-8  # least share of specific variances by which one can divide
-LARGE = 200  # variables from which Lanczos' method finds one eigenvalue faster
+# variables from which Lanczos' method finds one eigenvalue faster, and Woodbury's formula an
+# inverse
+LARGE = 200
 ROOT5 = math.sqrt(5.0)
+WIDE = 2  # variables for each sample from which the samples are decomposed instead of S
 
 
 @dataclass(frozen=True)
@@ -38,13 +42,22 @@ class Parts:
         C[np.diag_indices(len(C))] += self.own
         return C if self.sparse is None else C + self.sparse
 
+    @cached_property
+    def rest_root(self) -> Values | None:
+        """Cholesky factor of diag(own) + sparse, None if that is not positive definite."""
+        assert self.sparse is not None
+        C = self.sparse.copy()
+        C[np.diag_indices(len(C))] += self.own
+        return decompositions.cholesky(C)
+
     @property
     def thin(self) -> bool:
         """Return True if the inverse is best computed from that of a small matrix."""
-        if self.sparse is not None or 2 * len(self.A) > len(self.own):
+        if 2 * len(self.A) > len(self.own):
             return False
         shared = np.einsum("ij,ij->j", self.A, self.A)
-        return bool((self.own > SPECIFIC * shared).all() and self.own.min() > 0.0)
+        divisible = (self.own > SPECIFIC * shared).all() and self.own.min() > 0.0
+        return bool(divisible) and (self.sparse is None or self.rest_root is not None)
 
     def log_loss(self, unseen: Values) -> float:
         """Mean of minus twice the Gaussian log-density of rows, up to a constant.
@@ -53,16 +66,44 @@ class Parts:
         """
         if not self.thin:
             return log_loss(self.dense, unseen)
-        scale = np.sqrt(self.own)
-        B, away = self.A / scale, unseen / scale
+        # with R R' = diag(own) + sparse, B = A R'^-1 and rows times R'^-1
+        if self.sparse is None:
+            scale = np.sqrt(self.own)
+            B, away = self.A / scale, unseen / scale
+        else:
+            root = self.rest_root
+            assert root is not None
+            scale = np.diag(root)
+            both = np.concatenate([self.A, unseen]).T
+            both = solve_triangular(root, both, lower=True, check_finite=False).T
+            B, away = both[: len(self.A)], both[len(self.A) :]
         # det(I + B'B) = det(I + BB'), and the inverse of I + B'B is I - B'(I + BB')^-1 B
         small = B @ B.T
         small[np.diag_indices(len(small))] += 1.0
-        root = np.linalg.cholesky(small)
-        along = solve_triangular(root, B @ away.T, lower=True, check_finite=False)
+        inner = np.linalg.cholesky(small)
+        along = solve_triangular(inner, B @ away.T, lower=True, check_finite=False)
         squares = float(np.vdot(away, away)) - float(np.vdot(along, along))
-        logs = float(np.log(np.diag(root)).sum()) + float(np.log(scale).sum())
+        logs = float(np.log(np.diag(inner)).sum()) + float(np.log(scale).sum())
         return squares / len(unseen) + 2.0 * logs
+
+    def inverse(self) -> Values | None:
+        """The inverse of the covariance, None if it is not clearly positive definite."""
+        if self.sparse is None and self.thin and len(self.own) >= LARGE:
+            B = self.A / self.own
+            small = B @ self.A.T
+            small[np.diag_indices(len(small))] += 1.0
+            part = solve_triangular(
+                np.linalg.cholesky(small), B, lower=True, check_finite=False
+            )
+            P = -(part.T @ part)
+            P[np.diag_indices(len(P))] += 1.0 / self.own
+            return P
+        root = _positive_root(self.dense)
+        if root is None:
+            return None
+        P, failed = dpotri(root, lower=1)
+        whole: Values = np.tril(P) + np.tril(P, -1).T
+        return None if failed else whole
 
     def distance_loss(self, unseen: Values) -> float:
         """Squared distance to the covariance of rows."""
@@ -94,9 +135,16 @@ class Sample:
 
     @cached_property
     def spectrum(self) -> tuple[Values, Values]:
-        """Eigenvalues of S, the largest first, and eigenvectors as rows."""
-        values, vectors = decompositions.eigh(self.S)
-        return np.maximum(values[::-1], 0.0), vectors.T[::-1]
+        """Eigenvalues of S, the largest first, and eigenvectors as rows.
+
+        With few samples, only as many vectors as there are samples; the other values are zero.
+        """
+        count, size = self.Z.shape
+        if WIDE * count > size:
+            values, vectors = decompositions.eigh(self.S)
+            return np.maximum(values[::-1], 0.0), vectors.T[::-1]
+        _, s, vectors = decompositions.svd(self.Z)
+        return np.concatenate([s**2 / count, np.zeros(size - count)]), vectors
 
     def unchanged(self) -> Parts:
         """S itself."""
@@ -149,7 +197,11 @@ class Sample:
         values, vectors = self.spectrum
         d = shrunk_eigenvalues(values, self.degrees)
         least = float(d.min())
-        more = d > least
+        more = np.flatnonzero(d > least)
+        if more.max(initial=-1) >= len(
+            vectors
+        ):  # also where S is zero, of which there is no basis
+            vectors = decompositions.eigh(self.S)[1].T[::-1]
         A = np.sqrt(d[more] - least)[:, None] * vectors[more]
         return Parts(A, np.full(len(d), least))
 
@@ -173,22 +225,16 @@ class Sample:
         np.fill_diagonal(sparse, 0.0)
         inverse = _inverse(scale)
         relative = sparse * np.outer(inverse, inverse)
-        found = sparse * _reduction(_about_lowest(relative))
-        if not _is_positive(found, own):
-            found = sparse * _reduction(float(decompositions.eigvalsh(relative)[0]))
-        return Parts(A, own, found)
+        found = Parts(A, own, sparse * _reduction(_about_lowest(relative)))
+        if found.rest_root is None:
+            lowest = float(decompositions.eigvalsh(relative)[0])
+            found = Parts(A, own, sparse * _reduction(lowest))
+        return found
 
 
 def _inverse(scale: Values) -> Values:
     """1 / scale, 0 for variables that do not vary."""
     return np.divide(1.0, scale, out=np.zeros_like(scale), where=scale > 0.0)
-
-
-def _is_positive(sparse: Values, own: Values) -> bool:
-    """Return True if sparse + diag(own) is positive definite."""
-    C = sparse.copy()
-    C[np.diag_indices(len(C))] += own
-    return decompositions.cholesky(C) is not None
 
 
 def _reduction(lowest: float) -> float:
@@ -248,11 +294,17 @@ def log_loss(C: Values, unseen: Values) -> float:
 
     Infinite if C is not positive definite.
     """
-    root = decompositions.cholesky(C)
+    root = _positive_root(C)
     if root is None:
-        return math.inf
-    pivots = np.diag(root) ** 2 / np.maximum(np.diag(C), np.finfo(float).tiny)
-    if not float(pivots.min()) > POSITIVE:
         return math.inf
     away = solve_triangular(root, unseen.T, lower=True, check_finite=False)
     return float(np.vdot(away, away)) / len(unseen) + 2.0 * float(np.log(np.diag(root)).sum())
+
+
+def _positive_root(C: Values) -> Values | None:
+    """Cholesky factor of C, None if C is not clearly positive definite."""
+    root = decompositions.cholesky(C)
+    if root is None:
+        return None
+    pivots = np.diag(root) ** 2 / np.maximum(np.diag(C), np.finfo(float).tiny)
+    return root if float(pivots.min()) > POSITIVE else None

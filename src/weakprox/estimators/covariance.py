@@ -23,7 +23,7 @@ from weakprox.arguments import (
     positive,
 )
 from weakprox.estimators._averaged_covariances import Compared, averaged, averaging_weights
-from weakprox.estimators._base import Certified, check_size
+from weakprox.estimators._base import Certified, check_size, cut
 from weakprox.estimators._simple_covariances import (
     AMOUNTS,
     TARGETS,
@@ -37,7 +37,6 @@ from weakprox.losses import Custom, Denoising
 from weakprox.penalties import L1
 from weakprox.problem import Problem
 from weakprox.protocols import Loss
-from weakprox.result import Result, Status
 from weakprox.selection.noise import Values
 from weakprox.selection.search import Search, least, near, stream
 from weakprox.spectral import TracePSD
@@ -51,6 +50,7 @@ CUTS = (0.5, 1.0, 1.5, 2.0, 2.5, 3.0, 4.0, math.inf)  # thresholds, in standard 
 RANKS = (0, 1, 2, 3, 4, 5, 6, 8, 10, 12, 15, 20, 25, 30, 40, 50, 65, 80, 100)
 # folds that show if a candidate is clearly worse, used from this number of variables on
 FIRST, MANY = 2, 200
+SINGLE = 500  # number of variables from which fits of the search are in single precision
 # Steps along lines at first: of closed forms, and of "factors", whose estimates take longest if
 # their rank is near n or if lam is large.
 LEAPS = {"shrinkage": 4, "errors": 4, "rank": 4}
@@ -99,7 +99,7 @@ class FreeDiagonal(Custom):
     def __init__(self, S: Values) -> None:
         self._S, self._at = S, np.diag_indices(S.shape[0])
         constants: Any = {"smoothness": 1.0, "term_smoothness": 1.0}
-        constants["strong_convexity"] = DIAGONAL_WEIGHT
+        constants |= {"strong_convexity": DIAGONAL_WEIGHT, "like": S}
         super().__init__(S.shape, value=self._distance, grad=self._slope, **constants)
 
     def __repr__(self) -> str:
@@ -127,23 +127,6 @@ def common_problem(S: Values, lam: float, tau: float, *, diagonal: bool) -> Prob
     return Problem(loss, L1(lam), TracePSD(tau))
 
 
-def cut(result: Result, problem: Problem, rank: int | None) -> Result:
-    """The result truncated to its `rank` largest eigenvalues, with its new gap.
-
-    The lower bound on the optimum holds for any point. Truncating takes no iterations, and
-    changes the value little if the eigenvalues left out are small.
-    """
-    found = result.low_rank
-    if rank is None or found.rank <= rank:
-        return result
-    leading = np.argsort(-np.asarray(found.s))[:rank]
-    kept = LowRank(found.U[:, leading], found.s[leading], found.Vt[leading])
-    value = problem.value(kept)
-    proof = replace(result.certificate, value=value)
-    status = result.status if proof.gap <= result.eps else Status.RANK_LIMITED
-    return replace(result, low_rank=kept, value=value, certificate=proof, status=status)
-
-
 @dataclass(frozen=True)
 class Fold:
     """The samples kept, centred and scaled, and those left out in the same units."""
@@ -155,6 +138,11 @@ class Fold:
     def S(self) -> Values:
         """Covariance of the samples kept."""
         return self.kept.S
+
+    @cached_property
+    def rough_S(self) -> Any:
+        """The covariance for fits of low accuracy, in single precision if it is large."""
+        return self.S.astype(np.float32) if len(self.S) >= SINGLE else self.S
 
 
 def folds(Z: Values, count: int, *, centred: bool, standardized: bool, seed: int) -> list[Fold]:
@@ -236,8 +224,9 @@ def simple_search(search: Search[Candidate], most: int) -> list[Candidate]:
     middle = AMOUNTS[len(AMOUNTS) // 2]
     starts = [Candidate(target, shrinkage=middle) for target in TARGETS]
     shrunk = [coordinate_search(search, start, {"shrinkage": AMOUNTS}) for start in starts]
-    lines = {"errors": CUTS, "rank": [rank for rank in RANKS if rank <= most]}
-    thresholded = coordinate_search(search, Candidate(THRESHOLDED, errors=2.0), lines)
+    # the rank first, with a diagonal rest, which costs no decomposition of a large matrix
+    lines = {"rank": [rank for rank in RANKS if rank <= most], "errors": CUTS}
+    thresholded = coordinate_search(search, Candidate(THRESHOLDED, errors=math.inf), lines)
     plain = [Candidate(kind) for kind in (LEDOIT_WOLF, SAMPLE, NONLINEAR)]
     for candidate in plain:
         search.best_of([candidate])
@@ -481,7 +470,12 @@ class SparseLowRankCovariance(EmpiricalCovariance, Certified):
         self.sparse_ = csr_array((len(scale), len(scale)))
         if parts.sparse is not None:
             self.sparse_ = csr_array(parts.sparse * np.outer(scale, scale))
-        self._set_covariance(A.T @ A + np.diag(self.own_variance_) + self.sparse_.toarray())
+        inverse = parts.inverse() if self.store_precision else None
+        if inverse is None:
+            self._set_covariance(parts.dense * np.outer(scale, scale))
+        else:  # by less work than the pseudo-inverse
+            self.covariance_ = parts.dense * np.outer(scale, scale)
+            self.precision_ = inverse / np.outer(scale, scale)
 
     def _with_diagonal(self, L: LowRank, sample: Sample) -> Parts:
         """L, and the diagonal that brings it to the variances of the samples."""
@@ -630,7 +624,7 @@ class SparseLowRankCovariance(EmpiricalCovariance, Certified):
             return closed_form(fold.kept, candidate), None
         lam = candidate.errors * standard_error(fold.S, len(fold.kept.Z))
         tau = candidate.share * float(np.trace(fold.S))
-        problem = common_problem(fold.S, lam, tau, diagonal=self.diagonal)
+        problem = common_problem(fold.rough_S, lam, tau, diagonal=self.diagonal)
         result = self._unproved(problem, start, tol=ROUGH)
         found = cut(result, problem, self.rank).low_rank
         return self._with_diagonal(found, fold.kept), result

@@ -12,9 +12,17 @@ import numpy as np
 from sklearn.base import OneToOneFeatureMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from weakprox.arguments import flag, is_auto, nonnegative, one_of, or_auto, positive
+from weakprox.arguments import (
+    flag,
+    is_auto,
+    nonnegative,
+    one_of,
+    optional_counts,
+    or_auto,
+    positive,
+)
 from weakprox.errors import InputError
-from weakprox.estimators._base import Certified, times_hidden
+from weakprox.estimators._base import Certified, cut, times_hidden
 from weakprox.estimators._gaussian_columns import Filled, GaussianColumns, some_rows
 from weakprox.estimators._nearest_rows import NearestRows
 from weakprox.estimators._row_space import RowSpace
@@ -272,6 +280,8 @@ class SparseLowRankImputer(OneToOneFeatureMixin, TransformerMixin, Certified):
     scaling : {"auto", "none", "center", "standard"}
         Preparation of the columns: none, subtract the mean, or also divide by the standard
         deviation. "auto" chooses the one that predicts hidden entries best.
+    {rank}
+        It limits X, and not the other models.
     blend : bool
         Whether the other models may be used. They are not used if lam or tau is given, or for
         more than 1000 columns.
@@ -352,6 +362,7 @@ class SparseLowRankImputer(OneToOneFeatureMixin, TransformerMixin, Certified):
     _: KW_ONLY
     ridge: float | Literal["auto"] = "auto"
     scaling: Literal["auto", "none", "center", "standard"] = "auto"
+    rank: int | None = None
     blend: bool = True
     missing_values: float = np.nan
     cv: int | Literal["auto"] = "auto"
@@ -377,6 +388,7 @@ class SparseLowRankImputer(OneToOneFeatureMixin, TransformerMixin, Certified):
         one_of("scaling", self.scaling, ("auto", *SCALINGS))
         or_auto("ridge", self.ridge, positive)
         flag("blend", self.blend)
+        optional_counts(rank=self.rank)
         times_hidden(self.cv)
         X = self._read(X, reset=True)[1]
         if np.isnan(X).all():
@@ -607,7 +619,7 @@ class SparseLowRankImputer(OneToOneFeatureMixin, TransformerMixin, Certified):
     ) -> LowRank:
         bounded = spectral_capabilities(spectral).tau is not None
         if self._ridge(lam) == 0.0 and not bounded:
-            limits: dict[str, Any] = {"rank": None, "deadline": self._search_end}
+            limits: dict[str, Any] = {"rank": self._most(loss), "deadline": self._search_end}
             problem = Problem(loss, None, spectral)
             return path_point(problem, start, tol=STEADY, seed=self._seed, **limits)[0]
         if bounded and start is not None:
@@ -621,10 +633,15 @@ class SparseLowRankImputer(OneToOneFeatureMixin, TransformerMixin, Certified):
         """Solve the problem, in factors if the nuclear norm is the only penalty."""
         ridge = self._ridge(lam)
         if ridge == 0.0:
-            return self._solve(Problem(loss, None, spectral), **settings)
+            return self._solve(Problem(loss, None, spectral), rank=self._most(loss), **settings)
         if min(loss.shape) <= FULL:
             settings["solver"] = DavisYin(first_rank=min(loss.shape))
-        return self._solve(Problem(loss, ElasticNet(lam, 0.5 * ridge), spectral), **settings)
+        problem = Problem(loss, ElasticNet(lam, 0.5 * ridge), spectral)
+        return cut(self._solve(problem, **settings), problem, self.rank)
+
+    def _most(self, loss: Completion) -> int | None:
+        """The largest rank of X; None without a limit."""
+        return None if self.rank is None else min(self.rank, *loss.shape)
 
 
 def weighed(guesses: Vector, truth: Vector) -> tuple[list[float], list[float]]:

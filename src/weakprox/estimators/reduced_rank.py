@@ -18,8 +18,9 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from weakprox import arguments
 from weakprox.display import counted
 from weakprox.errors import InputError
-from weakprox.estimators._base import Certified, at_most
-from weakprox.linalg.decompositions import eigh
+from weakprox.estimators._base import Certified, at_most, cut
+from weakprox.linalg.decompositions import eigh, svd
+from weakprox.linalg.lowrank import LowRank
 from weakprox.losses import Custom, Regression
 from weakprox.penalties import L1, ElasticNet, GroupL2
 from weakprox.problem import Problem
@@ -35,6 +36,7 @@ FEWER = (1.0, 0.0)  # shares of the best ridge that are tried with a nuclear nor
 STEP, WEIGHTS, PATIENCE = 0.5, 9, 2  # falling weights of the nuclear norm
 NEAR = (2.0**0.5, 2.0**-0.5)  # factors of the best of them that are tried last
 SHARES = (0.01, 0.03, 0.1, 0.3)  # shares of the weight at which all coefficients are zero
+ALONE = tuple(0.5 ** (k / 2) for k in range(1, 15))  # the same without other penalties
 # standard errors that must be gained by a low rank, by a sparse penalty, which was asked for,
 # and by a response with a ridge weight of its own
 LOW_RANK, SPARSE, OWN = 1.0, 0.5, 2.0
@@ -126,6 +128,17 @@ class Design:
         inverse = np.divide(1.0, total, out=np.zeros_like(total), where=total > least)
         return np.asarray(vectors @ (inverse * (vectors.T @ self.slope)))
 
+    def limited(self, B: Matrix, setting: Setting, rank: int | None) -> Matrix:
+        """The best B P of at most this rank, P a projection of the responses.
+
+        Best for the squares of a candidate, without its other penalties, if B is the solution.
+        """
+        if rank is None or rank >= min(B.shape):
+            return B
+        image = self.loss.centred(B) / math.sqrt(self.loss.n_terms)
+        V = svd(np.vstack([image, math.sqrt(np.mean(setting.ridge)) * B]))[2][:rank]
+        return np.asarray(B @ V.T @ V)
+
     @cached_property
     def best_ridges(self) -> tuple[float, Ridge]:
         """The weight of squares with the least leave-one-out error without other penalties.
@@ -185,7 +198,10 @@ class ReducedRankRegressor(MultiOutputMixin, RegressorMixin, Certified):
         coefficients.
     sparsity_weight : float or "auto"
         :math:`\alpha`, if there is a penalty. "auto" chooses it by cross-validation, after the
-        others.
+        others. With more rows than features, the sparse penalty alone is a candidate as well.
+    {rank}
+        It is kept by a projection of the responses: of the solution without a nuclear norm, it
+        gives reduced-rank (ridge) regression.
     fit_intercept : bool
         Whether there are intercepts.
     scale : bool
@@ -249,6 +265,7 @@ class ReducedRankRegressor(MultiOutputMixin, RegressorMixin, Certified):
     ridge: float | Literal["auto"] = "auto"
     sparsity: Literal["rows", "entries"] | None = None
     sparsity_weight: float | Literal["auto"] = "auto"
+    rank: int | None = None
     fit_intercept: bool = True
     scale: bool = True
     cv: Any = 5
@@ -270,6 +287,7 @@ class ReducedRankRegressor(MultiOutputMixin, RegressorMixin, Certified):
         given = {name: arguments.or_auto(name, getattr(self, name), check) for name in
                  ("lam", "ridge", "sparsity_weight")}  # fmt: skip
         arguments.one_of("sparsity", self.sparsity, (None, "rows", "entries"))
+        arguments.optional_counts(rank=self.rank)
         arguments.flag("fit_intercept", self.fit_intercept)
         arguments.flag("scale", self.scale)
         arguments.accuracy("tol", self.tol)
@@ -290,7 +308,11 @@ class ReducedRankRegressor(MultiOutputMixin, RegressorMixin, Certified):
         chosen = self._choose(X, Y, design, **given)
         self.lam_, self.ridge_, self.sparsity_weight_ = chosen
         problem, start = self._stated(design, chosen)
-        self.result_ = self._solve(problem, start=start)
+
+        def nearest(found: LowRank, rank: int) -> LowRank:
+            return LowRank(*svd(design.limited(found.dense(), chosen, rank))).leading(rank)
+
+        self.result_ = cut(self._solve(problem, start=start), problem, self.rank, nearest)
         B = np.asarray(self.result_.X)
         self.rank_ = self.result_.low_rank.rank
         exact = self._with_zeros() if chosen.sparsity_weight else None
@@ -362,8 +384,8 @@ class ReducedRankRegressor(MultiOutputMixin, RegressorMixin, Certified):
                 B = part.ridge(setting.ridge)
             else:
                 B = np.asarray(self._solution(part, setting, trial=True, start=start).X)
-            loss = part.loss
-            found = loss.response_means + unseen @ B - loss.feature_means @ B
+            loss, answer = part.loss, part.limited(B, setting, self.rank)
+            found = loss.response_means + unseen @ answer - loss.feature_means @ answer
             return float(np.mean((found - answers) ** 2)), B
 
         search: Search[Setting] = self._search(self._folds(X, Y), trial, prepare=prepare)
@@ -375,6 +397,13 @@ class ReducedRankRegressor(MultiOutputMixin, RegressorMixin, Certified):
             line = [best, *(best._replace(sparsity_weight=share * top) for share in SHARES)]
             found = search.best_of(line, start="best")
             best = _better(search, best, found, SPARSE)
+            # the sparse penalty alone, unless it would have many solutions
+            if lam is None and ridge is None and X.shape[1] < len(Y):
+                alone = Setting(0.0, 0.0)
+                line = [alone._replace(sparsity_weight=share * top) for share in ALONE]
+                found = search.best_of(line, start="before", patience=PATIENCE)
+                if found in search.losses:
+                    best = _better(search, best, found, SPARSE)
         scores = search.scores()
         told = [c._replace(ridge=float(np.mean(c.ridge))) for c in scores.candidates]
         self.cv_results_ = replace(scores, candidates=told).table()

@@ -20,7 +20,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from weakprox import arguments
 from weakprox.errors import InputError, ShapeError
-from weakprox.estimators._base import DEPRECATED, Certified, at_most, check_size
+from weakprox.estimators._base import DEPRECATED, Certified, at_most, check_size, cut
 from weakprox.linalg import LowRank, decompositions
 from weakprox.linalg.threads import one_thread
 from weakprox.losses import Logistic, Sensing
@@ -264,6 +264,7 @@ class _TraceModel(Certified, ABC):
 
     lam2: float | Literal["auto"] = "auto"
     shape: tuple[int, int] | None = None
+    rank: int | None = None
     fit_intercept: bool = True
     cv: Any = 5
     one_standard_error: bool | Literal["auto"] = "auto"
@@ -293,6 +294,7 @@ class _TraceModel(Certified, ABC):
 
     def _fit(self, X: Any, y: Any, **checks: Any) -> Self:
         arguments.or_auto("lam2", self.lam2, arguments.nonnegative)
+        arguments.optional_counts(rank=self.rank)
         arguments.flag("fit_intercept", self.fit_intercept)
         arguments.accuracy("tol", self.tol)
         lams, taus = self._given()
@@ -313,7 +315,8 @@ class _TraceModel(Certified, ABC):
             chosen = self._choose(A, b, design, lams, taus)
         self.lam_, self.lam2_, self.tau_ = chosen
         problem = self._problem(design, chosen)
-        self.result_ = self._solve(problem, tol=None, eps=self.tol * design.size)
+        solved = self._solve(problem, tol=None, eps=self.tol * design.size)
+        self.result_ = cut(solved, problem, self.rank)
         self.sparse_coef_ = self._with_zeros() if chosen.lam else None
         self.coef_ = np.asarray(self.result_.X)
         if self._share:
@@ -392,16 +395,17 @@ class _TraceModel(Certified, ABC):
         ) -> tuple[Any, Result]:
             part, unseen, answers = data
             result = self._rough(part, setting, start)
+            limited = cut(result, self._problem(part, setting), self.rank)
 
             def predicted(B: Matrix) -> Matrix:
                 return np.asarray(unseen @ B.ravel() + part.intercept(B))
 
             if not self._refits:
-                return part.miss(answers, predicted(result.X)), result
-            refitted = predicted(part.refit(result.low_rank))
+                return part.miss(answers, predicted(limited.X)), result
+            refitted = predicted(part.refit(limited.low_rank))
             if not mixed:
                 return part.miss(answers, refitted), result
-            return Unseen.of(predicted(result.X), refitted, answers), result
+            return Unseen.of(predicted(limited.X), refitted, answers), result
 
         if len(settings) == 1 and not mixed:
             self.cv_results_ = {}
@@ -496,6 +500,7 @@ class TraceRegression(_Regression):
     shape : (int, int), optional
         Shape of B, if the A_i are rows of m d numbers (in C order). Without it B is one column:
         an elastic net, whose nuclear norm is the Euclidean norm.
+    {rank}
     fit_intercept : bool
         Whether to include the intercept c.
     cv : int, splitter or iterable
@@ -573,7 +578,7 @@ class TraceRegressionCV(_Regression):
     taus : "auto" or sequence of float
         Bounds on the nuclear norm to try, infinity for none; by default those of
         `TraceRegression`.
-    lam2, shape, fit_intercept, cv, one_standard_error, debias
+    lam2, shape, rank, fit_intercept, cv, one_standard_error, debias
         As in `TraceRegression`.
     tol, max_seconds, random_state, verbose
         As in `TraceRegression`.
@@ -642,6 +647,7 @@ class TraceClassifier(ClassifierMixin, _TraceModel):
     shape : (int, int), optional
         Shape of B, if the A_i are rows of m d numbers (in C order). Without it B is one
         column.
+    {rank}
     fit_intercept : bool
         Whether to include the intercept c.
     cv : int, splitter or iterable

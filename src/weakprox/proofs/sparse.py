@@ -37,9 +37,9 @@ def sparse_point(result: Result, evidence: Evidence) -> SparsePoint:
     X: Matrix = (U * (s / unit)) @ Vt
     Y = _proximal(run, X, _pull(evidence))
     if run.spectral.symmetric:
-        Y = _semidefinite(Y)
-    Y = _within(run, Y)
-    own = _triplets(like(Y, run.loss.reference), run.spectral.symmetric)
+        Y, own = _semidefinite(run, Y)
+    else:
+        Y, own = _inside(run, Y, *decompositions.svd(Y))
     value = run.smooth_value(like(Y, run.loss.reference)) + run.spectral.value(own)
     violation = run.spectral.violation(own)
     certificate = Certificate.nothing(unit**2 * value)
@@ -76,28 +76,27 @@ def _proximal(run: Problem, X: Matrix, pull: Matrix) -> Matrix:
     return np.where(np.abs(Y) > ROUNDED * eps_of(native) * np.abs(v), Y, 0.0)
 
 
-def _semidefinite(Y: Matrix) -> Matrix:
-    """Raise the diagonal until a matrix is positive semidefinite; other zeros remain."""
+def _semidefinite(run: Problem, Y: Matrix) -> tuple[Matrix, LowRank]:
+    """Raise the diagonal until a matrix is positive semidefinite, and shrink it into a ball.
+
+    Its other zeros remain. The eigenvectors do not change, so one decomposition is enough.
+    """
     Y = 0.5 * (Y + Y.T)
-    least = float(decompositions.eigvalsh(Y)[0])
-    size = float(np.abs(Y).max())
-    if least < 0.0 and size > 0.0:
-        Y[np.diag_indices(len(Y))] += -least + len(Y) * ROUNDED * eps_of(Y) * size
-    return Y
-
-
-def _within(run: Problem, Y: Matrix) -> Matrix:
-    """Shrink a matrix into a ball, which keeps its zeros."""
-    form = run.of_spectral.form
-    if form is None or not math.isfinite(form.tau):
-        return Y
-    norm = float(decompositions.svdvals(Y).sum())
-    return Y * (INWARDS * form.tau / norm) if norm > form.tau * INWARDS else Y
-
-
-def _triplets(Y: Any, symmetric: bool) -> LowRank:
-    """All singular triplets, or eigenpairs of a positive semidefinite matrix."""
-    if not symmetric:
-        return LowRank(*decompositions.svd(Y))
     values, V = decompositions.eigh(Y)
-    return LowRank(V, abs(values), V.T)  # negative ones are rounding errors
+    least, size = float(values[0]), float(np.abs(Y).max())
+    if least < 0.0 and size > 0.0:
+        more = -least + len(Y) * ROUNDED * eps_of(Y) * size
+        Y[np.diag_indices(len(Y))] += more
+        values = values + more
+    values = abs(values)  # negative ones are rounding errors
+    return _inside(run, Y, V, values, V.T)
+
+
+def _inside(run: Problem, Y: Matrix, *triplets: Matrix) -> tuple[Matrix, LowRank]:
+    """Shrink a matrix, and its triplets, into a ball, which keeps its zeros."""
+    U, s, Vt = triplets
+    form, share, norm = run.of_spectral.form, 1.0, float(s.sum())
+    if form is not None and norm > INWARDS * form.tau:
+        share = INWARDS * form.tau / norm
+    factors = (like(x, run.loss.reference) for x in (U, share * s, np.ascontiguousarray(Vt)))
+    return share * Y, LowRank(*factors)

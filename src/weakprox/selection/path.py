@@ -35,7 +35,7 @@ from weakprox.result import Result
 from weakprox.run.choose import choose
 from weakprox.run.loop import Run
 from weakprox.run.state import Settings
-from weakprox.selection import _small
+from weakprox.selection import _small, _unpenalised
 from weakprox.selection._lean import Solved, applies, free_radius, lean_point, unconstrained
 from weakprox.selection.grid import Grid, as_grid, default_grid
 from weakprox.selection.noise import Values
@@ -321,6 +321,7 @@ class Chain:
     corner: Warmth | None = None  # of the row before, at the last column
     free: float | None = None  # balls of at least this radius have no effect
     count: int = 0  # points so far: names of random streams
+    spectrum: _unpenalised.Spectrum | None = None  # of the data, if a penalty vanishes
 
     def next_row(self) -> None:
         self.above, self.row, self.corner = self.row, [], None
@@ -371,6 +372,10 @@ class Chain:
             found = _small.small_point(problem, past, self.tol, rng)
             if found is not None:
                 return found
+        elif _unpenalised.applies(problem):
+            if self.spectrum is None:
+                self.spectrum = _unpenalised.Spectrum(np.asarray(problem.centre()))
+            return self.spectrum.point(problem, self.tol, self.seed)
         return lean_point(problem, past, self.tol, self.seed + self.count)
 
     def _whole(self, problem: Problem, past: Warmth | None) -> Solved:
