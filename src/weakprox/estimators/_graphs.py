@@ -136,6 +136,13 @@ def walks(A: Any, damping: float) -> Vector:
     return np.asarray(ends + ends.T)
 
 
+def common_neighbors(A: Any) -> Vector:
+    """Common neighbours, each divided by its degree (resource allocation)."""
+    dense = np.asarray(A.toarray())
+    degrees = dense.sum(axis=0)
+    return np.asarray((dense / np.where(degrees > 0.0, degrees, 1.0)) @ dense.T)
+
+
 def reverse_links(A: csr_array, pairs: Vector) -> Vector:
     """Weights of the links (j, i) for pairs (i, j)."""
     return np.asarray(A[pairs[:, 1], pairs[:, 0]]).ravel()

@@ -7,7 +7,7 @@ import warnings
 from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass, replace
 from functools import partial
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, TypeVar
 
 import numpy as np
 from scipy.sparse import csr_array
@@ -58,7 +58,9 @@ LATEST = 0.1  # share of the events by which half-lives are compared
 HALF_LIVES = 2.0 ** -np.arange(6)  # candidates, in units of the span of the events
 PATIENCE = 2  # consecutive half-lives without a gain after which the search ends
 DAMPING = 0.85  # of walks, as usual for PageRank
-WALKED = 4.0 ** np.arange(-2, 4)  # weights of walks, in units of spreads of scores
+# weights of walks and of common neighbours, in units of spreads of scores
+ADDED = 4.0 ** np.arange(-2, 4)
+ALONE = 4.0**6  # such a weight with which other scores only break ties
 REVERSED = (1 / 64, 1 / 32, 1 / 16, 1 / 8, 1 / 4, 1 / 2, 1.0)  # weights of reverse links
 # gain in AUC from which a warning is issued if a graph is too large for an l1 norm
 WORTH = 0.01
@@ -68,6 +70,9 @@ SPLIT = 4000  # size up to which full decompositions are fast enough for a given
 ROUGH = 1e-2  # relative accuracy of the fits of the search
 LEAST = 1e-3  # least radius; the spectral norm of N is 1
 ZERO = 1e-3  # entries of X below this share of the largest count as zero
+
+
+K = TypeVar("K")
 
 
 class Candidate(NamedTuple):
@@ -92,6 +97,22 @@ class Start(NamedTuple):
     rank: int  # number of vectors that was best for that graph; there are more vectors
 
 
+class Simple(NamedTuple):
+    """A simple score that is added, and its weight."""
+
+    name: Literal["walks", "neighbors"] = "walks"
+    weight: float = 0.0
+    alone: bool = False  # whether other scores only break ties
+
+    def scores(self, A: csr_array) -> Vector:
+        """The score of all pairs, without its weight."""
+        return graphs.walks(A, DAMPING) if self.name == "walks" else graphs.common_neighbors(A)
+
+    def weight_of(self, name: str) -> float:
+        """The weight of the score of this name, infinite if it ranks pairs alone."""
+        return 0.0 if name != self.name else math.inf if self.alone else self.weight
+
+
 class Chosen(NamedTuple):
     """Settings chosen by hidden edges, with the scores of these edges and of other pairs."""
 
@@ -100,7 +121,7 @@ class Chosen(NamedTuple):
     others: Vector = np.zeros(0)
     start: Start | None = None  # of the decomposition of the whole graph
     reverse: float = 0.0  # weight of reverse links
-    walks: float = 0.0  # weight of walks
+    simple: Simple = Simple()
     table: dict[str, Any] = {}  # noqa: RUF012 (never changed)
 
 
@@ -378,40 +399,46 @@ def _with_reverse(
     is zero.
     """
     links = [part.apart(graphs.reverse_links(part.graph.A, part.pairs)) for part in parts]
+    options = {weight: _added(known, links, weight) for weight in (0.0, *REVERSED)}
+    best = _clearly_best({weight: _placed(found) for weight, found in options.items()}, 0.0)
+    return best, options[best]
 
-    return _with_added(known, links, REVERSED)
 
-
-def _with_walks(
+def _with_simple(
     parts: list[Round], known: list[tuple[Vector, Vector]]
-) -> tuple[float, list[tuple[Vector, Vector]]]:
-    """The weight with which walks rank hidden edges best, and the scores with it."""
-    more = []
-    for part, _ in zip(parts, known, strict=False):
-        ends = graphs.walks(part.graph.A, DAMPING)
-        more.append(part.apart(ends[part.pairs[:, 0], part.pairs[:, 1]]))
-    spreads = [np.std(np.concatenate([*known[0]])), np.std(np.concatenate([*more[0]]))]
-    if not spreads[1] > 0.0:
-        return 0.0, known
-    return _with_added(known, more, (WALKED * spreads[0] / spreads[1]).tolist())
+) -> tuple[Simple, list[tuple[Vector, Vector]]]:
+    """The simple score to add, with the weight that ranks hidden edges best.
+
+    Walks alone, the simplest, are replaced only by what is clearly better.
+    """
+
+    def spread(scores: tuple[Vector, Vector]) -> float:
+        return float(np.std(np.concatenate(scores)))
+
+    options, unit = {Simple(): known}, spread(known[0])
+    for name in ("walks", "neighbors"):
+        found = [(part, Simple(name).scores(part.graph.A)) for part in parts]
+        more = [part.apart(all_[tuple(part.pairs.T)]) for part, all_ in found]
+        size = spread(more[0])
+        for weight in (ALONE, *ADDED) if size > 0.0 else ():
+            one = Simple(name, float(weight) * unit / size, alone=weight == ALONE)
+            options[one] = _added(known, more, one.weight)
+    placed = {option: _placed(scores) for option, scores in options.items()}
+    best = _clearly_best(placed, next((one for one in options if one.alone), Simple()))
+    return best, options[best]
 
 
-def _with_added(
-    known: list[tuple[Vector, Vector]],
-    more: list[tuple[Vector, Vector]],
-    weights: Sequence[float],
-) -> tuple[float, list[tuple[Vector, Vector]]]:
-    """The weight with which other scores are added, 0 unless the gain in AUC is clear."""
+def _added(
+    known: list[tuple[Vector, Vector]], more: list[tuple[Vector, Vector]], weight: float
+) -> list[tuple[Vector, Vector]]:
+    """Scores with others added to them."""
+    both = zip(known, more, strict=False)  # time may be short for some parts
+    return [(h + weight * a, o + weight * b) for (h, o), (a, b) in both]
 
-    def added(weight: float) -> list[tuple[Vector, Vector]]:
-        both = zip(known, more, strict=False)  # time may be short for some parts
-        return [(h + weight * a, o + weight * b) for (h, o), (a, b) in both]
 
-    def placed(scores: list[tuple[Vector, Vector]]) -> Vector:
-        return np.concatenate([graphs.placements(*pair) for pair in scores])
-
-    best = _clearly_best({weight: placed(added(weight)) for weight in (0.0, *weights)}, 0.0)
-    return best, added(best)
+def _placed(scores: list[tuple[Vector, Vector]]) -> Vector:
+    """Placements of the hidden edges of all parts."""
+    return np.concatenate([graphs.placements(*pair) for pair in scores])
 
 
 def _check_no_pairs(X: Any) -> None:
@@ -442,7 +469,7 @@ def _clearly_better(one: Chosen, other: Chosen) -> bool:
     return bool(_clearly_best(dict(enumerate(placed)), 0))
 
 
-def _clearly_best(placed: dict[float, Vector], plain: float) -> float:
+def _clearly_best(placed: dict[K, Vector], plain: K) -> K:
     """The option that ranks hidden edges best, if its gain over the plain one is clear."""
     best = max(placed, key=lambda option: float(placed[option].mean()))
     gain = placed[best] - placed[plain]
@@ -523,11 +550,15 @@ class LinkPredictor(Certified):
     reverse_weight_ : float
         For directed graphs: the weight that the link (j, i) has in the score of (i, j). It
         is 0 unless reverse links clearly improve the ranking of hidden edges.
-    walk_weight_ : float
-        For undirected graphs of up to 2^20 pairs: the weight that random walks have in scores,
-        by the probabilities that they end at the other node (personalised PageRank with a
-        damping of 0.85). It is 0 if lam or tau is given, or unless walks clearly improve the
-        ranking of hidden edges, as in graphs of neighbours in space.
+    walk_weight_, neighbor_weight_ : float
+        For undirected graphs of up to 2^20 pairs: the weights that two simple scores have. They
+        are the probabilities that random walks end at the other node (personalised PageRank
+        with a damping of 0.85), and the common neighbours, each divided by its degree (resource
+        allocation). At most one weight is positive. An infinite weight means that pairs are
+        ranked by this score alone, with ties broken by the low-rank matrix. The choice starts
+        from walks alone and is changed only if that clearly improves the ranking of hidden
+        edges, so that walks rank the pairs of graphs with too few edges to choose. Both weights
+        are 0 if lam or tau is given, or if nothing can be hidden.
     log_counts_ : bool
         Whether the weight of an edge is replaced by log(1 + weight). If lam and tau are
         automatic, this is tried for integer weights, such as numbers of events, and if pairs
@@ -630,8 +661,10 @@ class LinkPredictor(Certified):
             other = self._choose(logs, prepare, lam, tau)
             if _clearly_better(other, chosen):
                 graph, chosen, self.log_counts_ = logs, other, True
-        best, hidden, others, start, self.reverse_weight_, self.walk_weight_, table = chosen
-        self._walks = graphs.walks(graph.A, DAMPING) if self.walk_weight_ else None
+        best, hidden, others, start, self.reverse_weight_, simple, table = chosen
+        self.walk_weight_ = simple.weight_of("walks")
+        self.neighbor_weight_ = simple.weight_of("neighbors")
+        self._simple = simple.weight * simple.scores(graph.A) if simple.weight else None
         self.cv_results_ = dict(table)
         data = prepare(graph, start=start)
         point, cut, self.lam_ = data.resolved(best)
@@ -757,18 +790,18 @@ class LinkPredictor(Certified):
             both = np.array([np.mean(used[c], axis=0) for c in tried.candidates])
             weights = {"param_lam": both[:, 0], "param_tau": both[:, 1]}
             table = tried.table(*Candidate._fields, **weights)
-        known, reverse, walks = scores(best), 0.0, 0.0
+        known, reverse, simple = scores(best), 0.0, Simple()
         if self.kind_ == "directed" and known[0][0].size:
             reverse, known = _with_reverse(hiding, known)
         small = self.kind_ == "undirected" and math.prod(graph.A.shape) <= DENSE
         if small and lam is None and tau is None and known[0][0].size:
-            walks, known = _with_walks(hiding, known)
+            simple, known = _with_simple(hiding, known)
         hidden, others = (np.concatenate(part) for part in zip(*known, strict=True))
         # with more edges the singular values of the noise fall like the root of the degrees
         lower = best._replace(nuclear=best.nuclear * math.sqrt(1.0 - hidden_share(graph)))
         starts = [found.start(best if best.refit else lower) for found in data]
         start = max(starts, key=lambda one: 0 if one is None else one.rank)
-        return Chosen(lower, hidden, others, start, reverse, walks, table)
+        return Chosen(lower, hidden, others, start, reverse, simple, table)
 
     def _with_l1(
         self,
@@ -830,7 +863,7 @@ class LinkPredictor(Certified):
         The score is the entry of the denoised matrix, in units of the weights of A, plus a
         hundredth of the score by degrees alone, which orders pairs whose entry is zero. In a
         directed graph the weight of the reverse link, times `reverse_weight_`, is added, and in
-        an undirected one the probabilities of walks, times `walk_weight_`.
+        an undirected one a simple score, see `walk_weight_`.
 
         Parameters
         ----------
@@ -847,8 +880,8 @@ class LinkPredictor(Certified):
         scores = self._degrees.scores(self._clean, ends)
         if self.kind_ == "undirected":  # equal up to the accuracy of the answer
             scores = 0.5 * (scores + self._degrees.scores(self._clean, ends[:, ::-1]))
-            if self._walks is not None:
-                scores += self.walk_weight_ * self._walks[ends[:, 0], ends[:, 1]]
+            if self._simple is not None:
+                scores += self._simple[ends[:, 0], ends[:, 1]]
             return scores
         if self.reverse_weight_:
             scores = scores + self.reverse_weight_ * graphs.reverse_links(self.adjacency_, ends)
