@@ -77,12 +77,12 @@ class Status(Enum):
         "oracle left out more than allowed, or the iterate is better than its rank-limited "
         "answer. Raise rank, or leave it out.",
     )
-    MAX_SECONDS = ("out of time", "Raise max_seconds, or use a larger eps.")
-    MAX_SAMPLES = ("out of samples", "Raise max_samples, or use a larger eps.")
-    MAX_SVDS = ("out of SVDs", "Raise max_svds, or use a larger eps.")
+    MAX_SECONDS = ("out of time", "Raise max_seconds, or use a larger tol or eps.")
+    MAX_SAMPLES = ("out of samples", "Raise max_samples, or use a larger tol or eps.")
+    MAX_SVDS = ("out of SVDs", "Raise max_svds, or use a larger tol or eps.")
     MAX_MEMORY = (
         "out of memory for samples",
-        "More samples than fit in memory would have to be kept. Use a larger eps, or "
+        "More samples than fit in memory would have to be kept. Use a larger tol or eps, or "
         "SVRGCG, which keeps none.",
     )
     FINISHED = (
