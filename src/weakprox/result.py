@@ -77,12 +77,12 @@ class Status(Enum):
         "oracle left out more than allowed, or the iterate is better than its rank-limited "
         "answer. Raise rank, or leave it out.",
     )
-    MAX_SECONDS = ("out of time", "Raise max_seconds, or use a larger eps.")
-    MAX_SAMPLES = ("out of samples", "Raise max_samples, or use a larger eps.")
-    MAX_SVDS = ("out of SVDs", "Raise max_svds, or use a larger eps.")
+    MAX_SECONDS = ("out of time", "Raise max_seconds, or use a larger tol or eps.")
+    MAX_SAMPLES = ("out of samples", "Raise max_samples, or use a larger tol or eps.")
+    MAX_SVDS = ("out of SVDs", "Raise max_svds, or use a larger tol or eps.")
     MAX_MEMORY = (
         "out of memory for samples",
-        "More samples than fit in memory would have to be kept. Use a larger eps, or "
+        "More samples than fit in memory would have to be kept. Use a larger tol or eps, or "
         "SVRGCG, which keeps none.",
     )
     FINISHED = (
@@ -234,8 +234,9 @@ class Trace:
     """History of a run, one row per look: `trace["value"]` is a NumPy column.
 
     Columns: seconds, epoch, step, samples, gradients, svds, rank_one_svds, value (f at
-    the iterate), value_low_rank (f at the last oracle point), lower_bound (NaN until
-    certified) and delta (the oracle's own estimate of its inexactness).
+    the iterate; NaN while constraints had smaller slopes than in the end), value_low_rank (f
+    at the last oracle point), lower_bound (NaN until certified) and delta (the oracle's own
+    estimate of its inexactness).
     """
 
     rows: list[tuple[float, ...]] = field(default_factory=list)
@@ -253,6 +254,7 @@ class Trace:
         if not self.rows:
             return "Trace(no rows)"
         value = self["value"]
+        value = value[np.isfinite(value)] if np.isfinite(value).any() else value
         spent = f"{self['seconds'][-1]:.2f} s, {counted(self['svds'][-1], 'SVD')}"
         rows = counted(len(self), "row")
         return f"Trace({rows}, {spent}, value {value[0]:.6g} to {value[-1]:.6g})"

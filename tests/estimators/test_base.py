@@ -558,3 +558,16 @@ def test_small_data_are_fitted_with_one_thread_of_blas(shape, kind):
 
     assert Probe().fit(np.zeros(shape)).kind_ == kind
     assert threads._kind_here() is None
+
+
+@pytest.mark.parametrize("model", [SparseLowRankImputer(), RobustPCA(), SparseLowRank()])
+def test_masked_entries_are_not_read_as_numbers(model):
+    masked = np.ma.masked_less(M, 0.0)
+    with pytest.raises(InputError, match=r"masked array.*X\.filled\(np\.nan\)"):
+        model.fit(masked)
+
+
+def test_a_mask_without_masked_entries_changes_nothing():
+    plain = SparseLowRank(lam=0.5, tau=5.0).fit(M)
+    masked = SparseLowRank(lam=0.5, tau=5.0).fit(np.ma.array(M))
+    assert masked.result_.value == plain.result_.value

@@ -109,6 +109,7 @@ class Certified(Shared, CallbackSupportMixin, BaseEstimator):
     _deadline: Deadline
     _search_end: Deadline
     _accepts: ClassVar[tuple[str, ...]] = ()  # input tags of scikit-learn that are true
+    _reads_masks: ClassVar[bool] = False  # whether masked entries count as missing
 
     def __init_subclass__(cls, **named: Any) -> None:
         """Wrap the methods that fit, and complete the docstring."""
@@ -387,6 +388,7 @@ def _managed(fit: Callable[..., Any], name: str) -> Callable[..., Any]:
         try:
             data = dict(zip(("X", "y"), args, strict=False))
             data |= {name: named[name] for name in ("X", "y") if name in named}
+            _check_masks(model, data)
             few = one_thread(_entries(data))  # many short calls of BLAS
             if not told or not hasattr(model, "_skl_callbacks"):
                 with _hints(data), limited(model.max_seconds), few:
@@ -404,6 +406,14 @@ def _managed(fit: Callable[..., Any], name: str) -> Callable[..., Any]:
         fitted.__doc__ = cleandoc(fit.__doc__ or "") + RETURNS
     # with_callbacks also cleans up after errors
     return with_callbacks(fitted) if told else fitted
+
+
+def _check_masks(model: Certified, data: dict[str, Any]) -> None:
+    """Raise if entries are masked, since scikit-learn reads them as if they were not."""
+    for name, given in data.items():
+        if not model._reads_masks and np.ma.is_masked(given):
+            wanted = "a plain array; models that accept missing entries take "
+            raise InputError(name, "a masked array", f"{wanted}{name}.filled(np.nan)")
 
 
 def _entries(data: dict[str, Any]) -> int:

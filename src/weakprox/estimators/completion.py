@@ -167,6 +167,7 @@ class MatrixCompletion(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Certif
     one_standard_error: bool | Literal["auto"] = "auto"
     tol: float = 1e-3
     _accepts = ("sparse", "allow_nan")
+    _reads_masks = True
 
     def fit(
         self,

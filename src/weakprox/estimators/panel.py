@@ -201,6 +201,7 @@ class MatrixCompletionPanel(Certified):
     one_standard_error: bool | Literal["auto"] = "auto"
     tol: float = 1e-6
     _accepts = ("allow_nan",)
+    _reads_masks = True
 
     def fit(
         self,

@@ -347,10 +347,13 @@ def entrywise(name: str, given: Any) -> Any:
     """Return a number or array, one number for each entry of X, with two axes on the host."""
     try:
         host = arrays.to_numpy(given) if arrays.is_array(given) else np.asarray(given)
+        if host.dtype.kind not in "biufO" or given is None:
+            raise TypeError
         found = np.array(np.atleast_2d(host), dtype=float, order="C")
     except (TypeError, ValueError):
         wanted = "a number or an array of numbers"
-        raise InputError(name, type(given).__name__, wanted) from None
+        came = "None" if given is None else type(given).__name__
+        raise InputError(name, came, wanted) from None
     if found.ndim != 2 or not found.size:
         raise ShapeError(name, f"shape {host.shape}", "at most two axes, not empty")
     found.flags.writeable = False

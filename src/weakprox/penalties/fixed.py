@@ -167,11 +167,15 @@ def _check_known(
     values: ValueForm | None,
 ) -> None:
     """Raise unless bounds on the slopes of all other terms are known."""
-    known = all(_slope(part) is not None for part in parts)
-    bounded = declared.smoothness_at is None  # the smoothness is a bound on curvature
-    inside = loss.is_finite_sum and declared.gathered is None
-    if values is None or not known or not inside or not bounded:
-        given = "inf, with terms whose slopes have no known bound"
+    unknown = [repr(part) for part in parts if _slope(part) is None]
+    if declared.smoothness_at is not None:  # the smoothness is no bound on curvature
+        unknown.append(f"{loss!r}, whose curvature is unbounded")
+    if not loss.is_finite_sum or declared.gathered is not None:
+        unknown.append(f"{loss!r}, whose data are not in memory")
+    if values is None:
+        unknown.append("this spectral term")
+    if unknown:
+        given = f"inf, with terms whose slopes have no known bound: {unknown[0]}"
         wanted = "a sum of separable penalties, a nuclear norm or ball and data in memory"
         raise InputError(argument, given, f"{wanted}; or finite {argument}")
 

@@ -7,6 +7,7 @@ point near X within the constraints shows how far the optimum is above that boun
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable
 from dataclasses import asdict, replace
@@ -22,6 +23,7 @@ from weakprox.problem import Problem
 from weakprox.result import COLUMNS, Counts, Result, Trace
 
 TIGHTER = 0.25  # share of the accuracy of a second run with the same slopes
+VALUES = ("value", "value_low_rank")  # columns of a trace
 NEAR = 8.0  # multiple of the accuracy up to which a second run is worth its time
 
 
@@ -38,7 +40,7 @@ def with_slopes(minimize: Callable[..., Result], options: dict[str, Any]) -> Res
         options["seed"] = arguments.seed_number("seed", options["seed"])
     runs = [(one, share) for one in others for share in (1.0, TIGHTER)] + [(steepest, 1.0)]
     found: Result | None = None
-    refused, skipped = list[InputError](), None
+    refused, skipped, last = list[InputError](), None, None
     for one, share in runs:
         if one is skipped:
             continue
@@ -50,7 +52,8 @@ def with_slopes(minimize: Callable[..., Result], options: dict[str, Any]) -> Res
                 raise
             refused.append(error)  # the run that is resumed had other slopes
             continue
-        found = after if found is None else _joined(found, after)
+        found = after if found is None else _joined(found, after, other=one is not last)
+        last = one
         asked = after.eps / share
         if one is steepest or not after.certified:
             break
@@ -97,8 +100,11 @@ def _within(problem: Problem, stated: Problem, found: Result) -> float:
     return stated.smooth_value(X) + form.lam * size
 
 
-def _joined(before: Result, after: Result) -> Result:
-    """The second result with the work of both, and both traces."""
+def _joined(before: Result, after: Result, *, other: bool) -> Result:
+    """The second result with the work of both, and both traces.
+
+    Values of the first trace are NaN if slopes are others: they do not bound the optimum.
+    """
     counts = {name: n + asdict(before.counts)[name] for name, n in asdict(after.counts).items()}
     spent = np.zeros(len(COLUMNS))
     if before.trace.rows:
@@ -107,5 +113,10 @@ def _joined(before: Result, after: Result) -> Result:
         spent = np.array([x if name in summed else 0.0 for name, x in last])
     rows = [tuple((spent + np.array(row)).tolist()) for row in after.trace.rows]
     seconds = before.seconds + after.seconds
-    joined = Trace([*before.trace.rows, *rows])
+    hidden = [name in VALUES and other for name in COLUMNS]
+    first = [
+        tuple(math.nan if hide else x for hide, x in zip(hidden, row, strict=True))
+        for row in before.trace.rows
+    ]
+    joined = Trace([*first, *rows])
     return replace(after, counts=Counts(**counts), seconds=seconds, trace=joined)

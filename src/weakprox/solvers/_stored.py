@@ -63,6 +63,7 @@ STEADY = 0.01  # relative change below which two moves count as equal
 LONGEST = 2.0**16  # largest stride, in moves
 UNMOVED = 1e3  # units of rounding below which a move counts as zero
 RIDGE = 1e-10  # relative regularisation for moves that hardly differ
+WORSE = 0.5  # relative increase of f above its least value after which a combination is dropped
 WILDEST = 1e4  # combinations with larger weights are noise
 FEW = 8  # differences needed before a declared smoothness is considered far too large
 LOOSE = 4.0  # ratio to the largest curvature seen above which it is far too large
@@ -408,6 +409,8 @@ class Stored:
                 after[rows] = z[rows] + stride * move[rows]
             history = History((move,), (after,))
             return replace(state, z=after, history=history, stride=stride)
+        if change == 1.0 and _has_diverged(state, move):
+            return replace(state, z=state.history.ends[-1])
         if change == 1.0:
             history, z = state.history.extended(z, move, self.memory, arena)
             return replace(state, z=z, history=history, stride=1.0)
@@ -496,6 +499,22 @@ def _stride(state: Memory, move: Array) -> float:
     visible = size > (UNMOVED * eps_of(move)) ** 2 * length
     steady = visible and apart <= STEADY**2 * size
     return min(2.0 * state.stride, LONGEST) if steady else 1.0
+
+
+def _has_diverged(state: Memory, move: Array) -> bool:
+    """Return True if the last combination of moves led far from a solution.
+
+    Where G becomes flat, such as a logistic loss far from zero, moves hardly depend on z, and
+    their combinations may be longer and longer steps in a wrong direction. Plain steps cannot
+    lengthen the moves, so the last step is then repeated without a combination.
+    """
+    moves, ends = state.history.moves, state.history.ends
+    if state.parameters.alpha > 0.0 or len(moves) < 2 or state.stride > 1.0:
+        return False
+    if not cast(float, state.last) > state.value + WORSE * abs(state.value):
+        return False
+    is_plain = not bool((cast(Array, state.z) != ends[-1]).any())
+    return not is_plain and sqnorm(move) > sqnorm(moves[-1])
 
 
 def first_target(tools: Tools, gamma: float, z: Array) -> None:

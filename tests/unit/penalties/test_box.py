@@ -134,6 +134,9 @@ def test_penalties_can_be_told_apart():
         (np.inf, np.inf, 1.0, "low"),
         (-np.inf, -np.inf, 1.0, "high"),
         ("a", 1.0, 1.0, "low"),
+        ("0", 1.0, 1.0, "low: got str"),
+        (0j, 1.0, 1.0, "low: got complex"),
+        (None, 1.0, 1.0, "low: got None"),
         (0.0, 1.0, -1.0, "slope"),
         (np.zeros((2, 3)), np.ones((3, 2)), 1.0, "low"),
         (np.zeros((2, 2, 2)), 1.0, 1.0, "low"),
@@ -242,5 +245,5 @@ def test_bounds_without_a_known_slope_are_refused(box, h):
 def test_a_loss_of_unbounded_curvature_has_no_known_slope(penalty):
     rows, cols = np.indices((4, 3)).reshape(2, -1)
     loss = wp.losses.Completion(rows, cols, np.arange(12.0), (4, 3), loss="poisson")
-    with pytest.raises(wp.InputError, match="no known bound"):
+    with pytest.raises(wp.InputError, match=r"no known bound: .* curvature is unbounded"):
         wp.Problem(loss, penalty, NuclearBall(3.0))

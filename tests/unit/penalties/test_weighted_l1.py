@@ -227,7 +227,7 @@ def test_infinite_weights_without_a_known_slope_are_refused():
     with pytest.raises(wp.InputError, match="diagonal"):
         wp.Problem(Denoising(M), L1(0.4, np.full((9, 9), np.inf)), TracePSD(3.0))
     affine = wp.penalties.MaxAffine(np.ones((1, 9, 9)), np.zeros(1))
-    with pytest.raises(wp.InputError, match="no known bound"):
+    with pytest.raises(wp.InputError, match="no known bound: MaxAffine"):
         wp.Problem(Denoising(M), L1(0.4, HELD) + affine, NuclearBall(3.0))
 
 

@@ -117,6 +117,18 @@ def test_limits_and_seeds_are_those_of_all_runs(monkeypatch):
     assert rng.integers(1000) == same.integers(1000)
 
 
+def test_values_with_smaller_slopes_are_not_compared_with_the_last_bound():
+    rng = np.random.default_rng(33)
+    A, b = rng.standard_normal((20, 4, 4)), 5.0 * rng.standard_normal(20)
+    weights = np.where(rng.random((4, 4)) < 0.3, np.inf, 0.5)
+    ball = wp.spectral.NuclearBall(30.0)
+    problem = wp.Problem(wp.losses.Sensing(A, b), wp.penalties.L1(0.01, weights), ball)
+    found = wp.minimize(problem, progress=False)
+    assert np.isnan(found.trace["value"][0])  # the first slopes did not suffice
+    assert "nan" not in repr(found.trace)
+    assert np.nanmin(found.trace.gaps()) > 0.0
+
+
 def test_resumed_runs_use_the_slopes_of_the_run_before():
     problem = nonnegative(*crowd(30))
     whole = wp.minimize(problem, progress=False, eps=0.1)

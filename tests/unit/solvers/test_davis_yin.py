@@ -535,3 +535,15 @@ def test_gamma_settles_when_the_gap_does_not_fall(seed):
     loss, penalty = wp.losses.Sensing(A, b), wp.penalties.MaxAffine(3 * pieces((2, 3, 3)))
     problem = wp.Problem(loss, penalty, wp.spectral.TracePSD(1.0))
     assert wp.minimize(problem, wp.solvers.DavisYin(), progress=False).certified
+
+
+def test_combinations_of_moves_do_not_diverge_where_a_loss_is_flat():
+    # they led to values of 1e5, from which plain steps hardly returned
+    rng = np.random.default_rng(69)
+    rows, cols = np.nonzero(rng.random((4, 3)) < 0.5)
+    classes = (rng.random(rows.size) < 0.5) * 1.0
+    loss = Completion(rows, cols, classes, (4, 3), loss="logistic")
+    problem = wp.Problem(loss, None, NuclearNorm(0.02))
+    result = wp.minimize(problem, DavisYin(), progress=False)
+    assert result.certified
+    assert result.trace["value"].max() < 1.0
