@@ -19,7 +19,7 @@ from weakprox.storage.layout import KINDS, Numbers
 from weakprox.storage.table import FileError
 from weakprox.storage.tree import Codec, Decoder, Encoder, Malformed
 
-FORMAT, VERSION = "weakprox checkpoint", 2
+FORMAT, VERSION = "weakprox checkpoint", 3
 RESERVED = ("format", "version", "weakprox", "digest")
 WHOLE = "a whole checkpoint of weakprox"
 PIECE = 1 << 26  # bytes written or read at once
