@@ -346,3 +346,11 @@ def test_ids_that_cannot_be_sorted_keep_their_order():
     mixed, codes = Ids.of("X", np.array(["b", 2, "a", 2], dtype=object))
     assert mixed.names.tolist() == ["b", 2, "a"]
     assert codes.tolist() == [0, 1, 2, 1]
+
+
+def test_ids_that_are_only_partly_ordered_keep_their_order():
+    """Sets that contain each other are comparable, others are not."""
+    given = [frozenset("ab"), frozenset("a"), frozenset("c"), frozenset("a")]
+    ids, codes = Ids.of("X", np.array([*given, None], dtype=object)[:-1])
+    assert ids.names.tolist() == given[:3]
+    assert codes.tolist() == [0, 1, 2, 1]

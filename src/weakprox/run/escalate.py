@@ -5,9 +5,9 @@ that starts again, or continues with another method. `begin(state, X)` starts th
 at X, None for zero. Three changes are not in that list, since they are made at other times:
 
 - before the first step, `digits_at_once` changes to float64;
-- within a step, a method widens its block, since it continues from the basis that the step has;
-- after the last step, problems with constraints get steeper slopes (`run/slopes.py`), since only
-  the answer shows whether the slopes suffice.
+- within a step, methods widen their blocks, since they continue from the basis of that step;
+- after the last step, problems with constraints get steeper slopes (`run/slopes.py`), since
+  only the answer shows whether the slopes suffice.
 """
 
 from __future__ import annotations
