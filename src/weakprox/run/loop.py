@@ -151,9 +151,10 @@ class Run:
             if made and self.progress is not None and self._compiles():
                 self.progress.say("compiles its passes, once")
             try:
-                status, result = self._solved()
-                if self.series is not None:
-                    result = self._series_of(self.series, status, result)
+                if self.series is None:
+                    _, result = self._solved()
+                else:
+                    result = self._in_stages(self.series)
                 if self.progress is not None:
                     self.progress.end(
                         result.status.label, result.status.reached, result.rank, result.gap
@@ -180,15 +181,18 @@ class Run:
                 self.keeper.flush()
         return status, self._result(status)
 
-    def _series_of(self, series: Series, status: Status, result: Result) -> Result:
+    def _in_stages(self, series: Series) -> Result:
         """Solve with steeper slopes, or to a higher accuracy, until an answer is accepted."""
+        status, result = self._solved()
         while (stage := series.after(self.stage, result)) is not None:
-            self._identify()  # a run that was stopped is resumed with the slopes it had
-            self._raise(series, stage, result, stopped=status in STOPPED)
-            if status in STOPPED:  # the same answer, judged by steeper slopes
+            if status in STOPPED:  # judge the same answer by steeper slopes
+                self._identify()  # the run is resumed with the slopes it had
+                self._raise(series, stage, result, stopped=True)
                 result = self._result(status)
             else:
+                self._raise(series, stage, result, stopped=False)
                 self.checkpoint = self.data = None
+                del result  # its checkpoint has arrays of the size of X
                 status, result = self._solved()
         share = series.stages[self.stage].share
         return replace(result, eps=result.eps / share) if result.certified else result
@@ -203,7 +207,9 @@ class Run:
         X = LowRank(X.U, X.s / series.unit, X.Vt)
         tracker = Tracker(best=X, best_value=problem.value(X))
         if stopped:
-            tracker = replace(tracker, lower=found.certificate.lower_bound / series.unit**2)
+            proved = found.certificate
+            lower = proved.lower_bound / series.unit**2
+            tracker = replace(tracker, lower=lower, rests_on=proved.rests_on)
         fixed = replace(self.state.fixed, settings=self.settings)
         origin = fixed.origin
         begin = Checkpoint(None, tracker, Counts(), Trace(), self.call, origin, first=X)

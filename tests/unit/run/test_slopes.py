@@ -173,6 +173,23 @@ def test_a_file_holds_the_run_with_the_slopes_so_far(tmp_path, monkeypatch):
     same(wp.minimize(problem, **options), whole)
 
 
+def test_an_answer_that_violates_constraints_is_not_certified_at_a_limit(monkeypatch):
+    """The run that is stopped proves its accuracy with slopes that are too small."""
+    monkeypatch.setattr(fixed, "_first", lambda outward, g, steepest: 1e-3)
+    problem = nonnegative(*crowd(30))
+    one = problem.with_slopes()[0]
+    needed = wp.minimize(one, progress=False).counts.svds
+    found = wp.minimize(problem, progress=False, max_svds=needed, stop_when_certified=False)
+    steeper = found.source()
+    assert not found.certified
+    assert found.status is wp.Status.MAX_SVDS
+    assert steeper.penalty.slope > one.penalty.slope
+    assert found.value == pytest.approx(steeper.value(found.X))
+    assert found.certificate.lower_bound <= wp.minimize(one, progress=False).value
+    assert np.isfinite(found.certificate.lower_bound)
+    assert found.checkpoint.stage == 0  # where a resumed run continues
+
+
 def test_states_of_other_slopes_are_of_other_data(tmp_path):
     problem, path = nonnegative(*crowd(30)), tmp_path / "run.safetensors"
     part = wp.minimize(problem, progress=False, max_svds=4)
