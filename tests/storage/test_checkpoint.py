@@ -203,7 +203,7 @@ def test_any_reader_of_safetensors_can_read_it(path):
         about = file.metadata()
         (name,) = file.keys()
         np.testing.assert_array_equal(file.get_tensor(name), A)
-    assert (about["format"], about["version"]) == ("weakprox checkpoint", "3")
+    assert (about["format"], about["version"]) == ("weakprox checkpoint", "2")
     assert json.loads(about["value"])
 
 

@@ -39,6 +39,7 @@ from weakprox.storage.table import FileError
 from weakprox.storage.tree import Codec, fits, hints_of
 
 EVERY = 60.0  # seconds between writes by default
+STEEPEST = -1  # the last stage, to which files without a stage belong
 NEAR, ROUNDED = 1e-9, 1e3  # relative difference of values of one point, in units of rounding
 # Classes behind annotations that name none: dual points, samples, blocks on workers.
 UNNAMED = (
@@ -93,7 +94,7 @@ class Checkpoint:
     solver: Method | None = None  # that runs now, if a fallback took over
     first: Array | LowRank | None = None  # the user's first point
     stream: int | None = None  # position of a stream of samples
-    stage: int = 0  # of a series of runs with slopes in place of constraints
+    stage: int = 0  # of a series of runs with slopes in place of constraints, or `STEEPEST`
 
 
 NAMES = tuple(field.name for field in fields(Checkpoint))
@@ -141,7 +142,7 @@ def _staged(problem: Problem, last: Checkpoint, series: Series | None) -> Proble
     """Return the problem of this state; raise if there is none, since the data are others."""
     if series is None:
         return problem
-    if not 0 <= last.stage < len(series.stages):
+    if not STEEPEST <= last.stage < len(series.stages):
         raise other_data()
     return series.problem(last.stage)
 
@@ -304,7 +305,8 @@ def call_in(stored: Stored, codec: Codec) -> Call:
 
 def state_in(stored: Stored, codec: Codec, problem: Problem) -> Checkpoint:
     """Return the state in a file, checked as far as possible before it is used."""
-    values = dict(zip(NAMES, stored.decode(codec, *NAMES), strict=True))
+    names = [name for name in NAMES if name != "stage" or name in stored]
+    values = {"stage": STEEPEST} | dict(zip(names, stored.decode(codec, *names), strict=True))
     rows = values["trace"]
     if not isinstance(rows, np.ndarray) or rows.shape[1:] != (len(COLUMNS),):
         raise DamagedError(stored.path, "no trace", WHOLE)

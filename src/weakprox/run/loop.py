@@ -75,7 +75,8 @@ class Run:
     ) -> None:
         self.series, self.stage = series, 0
         if series is not None:
-            self.stage = 0 if last is None or last.data is None else last.stage
+            stage = 0 if last is None or last.data is None else last.stage
+            self.stage = stage % len(series.stages)  # the steepest is counted from the end
             problem = series.problem(self.stage)
         self.warm, self.keeper, self.settings = warm, keeper, settings
         self.estimate = math.inf  # the method's own, of its gap

@@ -19,7 +19,7 @@ from weakprox.storage.layout import KINDS, Numbers
 from weakprox.storage.table import FileError
 from weakprox.storage.tree import Codec, Decoder, Encoder, Malformed
 
-FORMAT, VERSION = "weakprox checkpoint", 3
+FORMAT, VERSION = "weakprox checkpoint", 2
 RESERVED = ("format", "version", "weakprox", "digest")
 WHOLE = "a whole checkpoint of weakprox"
 PIECE = 1 << 26  # bytes written or read at once
@@ -37,6 +37,9 @@ class Stored:
     writer: str  # version of weakprox that wrote it
     _entries: Mapping[str, Any]
     _arrays: Mapping[str, Numbers]
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._entries
 
     def decode(self, codec: Codec, *names: str) -> list[Any]:
         """Decode these entries; raises `DamagedError` if one is missing or invalid."""

@@ -9,6 +9,7 @@ import pytest
 
 import weakprox as wp
 from weakprox.penalties import fixed
+from weakprox.run import checkpoint
 from weakprox.run.slopes import Series
 
 
@@ -188,6 +189,20 @@ def test_an_answer_that_violates_constraints_is_not_certified_at_a_limit(monkeyp
     assert found.certificate.lower_bound <= wp.minimize(one, progress=False).value
     assert np.isfinite(found.certificate.lower_bound)
     assert found.checkpoint.stage == 0  # where a resumed run continues
+
+
+def test_files_without_a_stage_are_of_the_steepest_slopes(tmp_path, monkeypatch):
+    """As earlier versions wrote them."""
+    problem, path = nonnegative(*crowd(12)), tmp_path / "run.safetensors"
+    steep = wp.Problem(problem.loss, problem.penalty, problem.spectral)
+    names = tuple(name for name in checkpoint.NAMES if name != "stage")
+    with monkeypatch.context() as earlier:
+        earlier.setattr(checkpoint, "NAMES", names)
+        wp.minimize(steep, progress=False, checkpoint=path, max_svds=9)
+    resumed = wp.minimize(problem, progress=False, checkpoint=path, resume=True, max_svds=30)
+    whole = wp.minimize(steep, progress=False, max_svds=30)
+    assert np.array_equal(resumed.X, whole.X)
+    assert resumed.source().penalty.slope == problem.penalty.slope
 
 
 def test_states_of_other_slopes_are_of_other_data(tmp_path):
