@@ -34,7 +34,7 @@ from weakprox.run.checkpoint import Keeper, last_state
 from weakprox.run.choose import Choice, chosen_for
 from weakprox.run.loop import Run
 from weakprox.run.plan import check_room
-from weakprox.run.slopes import with_slopes
+from weakprox.run.slopes import Series
 from weakprox.run.state import Call, Settings
 from weakprox.solvers.base import Method, Warmth
 from weakprox.storage.table import PathLike
@@ -155,13 +155,9 @@ def minimize(
         The feasible, low-rank answer with its value, status, counts and trace. Ctrl-C also ends
         the run with a result.
     """
-    options = dict(locals())  # the arguments, before anything else is defined
     begun = time.perf_counter()
     if not isinstance(problem, Problem):
         raise needs_problem(problem)
-    if problem.constrained is not None and checkpoint is None:  # a file holds one problem
-        options["tol"] = TOL if tol is None and eps is None else tol
-        return with_slopes(minimize, options)
     problem.reread()  # custom terms may have changed since
     if eps is not None and tol is not None:
         raise InputError("tol", f"{tol!r}, and eps = {eps!r}", "only one of them")
@@ -210,13 +206,17 @@ def minimize(
         seed=named_by,
         evaluation_samples=looked,
     )
-    keeper = last = None
+    keeper = last = series = None
+    if given.constrained is not None:
+        series = Series.of(given, unit)
     if checkpoint is not None:
         kept = {"automatic": choice.automatic}
-        keeper = Keeper(checkpoint, checkpoint_every, problem, method, **kept)
+        keeper = Keeper(checkpoint, checkpoint_every, problem, method, series, **kept)
     if resume is not None or keeper is not None:
         any_seed = ("seed",) if seed is None else ()
-        last = last_state(problem, call, resume, start, keeper, *any_seed)
+        last = last_state(problem, call, resume, start, keeper, *any_seed, series=series)
+    if series is not None:
+        problem = series.problem(0)
     samples = 0
     if last is not None:
         call = last.call
@@ -252,9 +252,11 @@ def minimize(
         proof=proof,
     )
     with nullcontext() if max_seconds is None else limited(max_seconds):
-        result = Run(problem, method, settings, last, warm, keeper).execute(first)
-    labels = given.of_loss.labels
-    return replace(result, labels=labels, source=Source(given, keep=proof is True))
+        run = Run(problem, method, settings, last, warm, keeper, series)
+        result = run.execute(first)
+    stated = given if series is None else series.stages[run.stage].stated
+    source = Source(stated, keep=proof is True)
+    return replace(result, labels=given.of_loss.labels, source=source)
 
 
 def _left(limits: Budget, begun: float) -> float | None:

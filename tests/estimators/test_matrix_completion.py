@@ -14,6 +14,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from weakprox import InputError, MatrixCompletion, ShapeError
 from weakprox.estimators._entries import Ids
+from weakprox.losses.entry_losses import Logistic
 
 PAIRS = "predict takes pairs of ids, not rows of the matrix"
 GIVEN = {"scaling": "none", "debias": False, "random_state": 0}
@@ -346,3 +347,28 @@ def test_ids_that_cannot_be_sorted_keep_their_order():
     mixed, codes = Ids.of("X", np.array(["b", 2, "a", 2], dtype=object))
     assert mixed.names.tolist() == ["b", 2, "a"]
     assert codes.tolist() == [0, 1, 2, 1]
+
+
+def test_ids_that_are_only_partly_ordered_keep_their_order():
+    """Sets that contain each other are comparable, others are not."""
+    given = [frozenset("ab"), frozenset("a"), frozenset("c"), frozenset("a")]
+    ids, codes = Ids.of("X", np.array([*given, None], dtype=object)[:-1])
+    assert ids.names.tolist() == given[:3]
+    assert codes.tolist() == [0, 1, 2, 1]
+
+
+def test_losses_are_known_by_what_they_declare():
+    """An own class that declares the kind of a loss of the library is treated as that loss."""
+    members = {k: x for k, x in vars(Logistic).items() if k not in ("__dict__", "__weakref__")}
+    Own = type("Own", (), members)
+    rows, columns = np.divmod(np.arange(60), 6)
+    values = np.where((rows + columns) % 3 == 0, "yes", "no") == "yes"
+    found, same = (
+        MatrixCompletion(loss=loss, lam=0.3, **GIVEN).fit(rows, columns, values)
+        for loss in (Own(), "logistic")
+    )
+    assert np.array_equal(found.classes_, same.classes_)
+    with pytest.raises(InputError, match="one class"):
+        MatrixCompletion(loss=Own(), lam=0.3, **GIVEN).fit(
+            [0, 1, 1], [0, 0, 1], [1.0, 1.0, 1.0]
+        )

@@ -103,6 +103,23 @@ def test_prices_are_tried_from_high_to_low():
     assert (np.diff(path.ranks[0]) >= 0).all()
 
 
+@pytest.mark.parametrize("term", [NuclearNorm, NuclearBall])
+def test_terms_are_known_by_what_they_declare(term):
+    """A function of the user's may make them."""
+
+    def made(tau):
+        return term(tau)
+
+    path, own = (
+        regularization_path(LOSS, [0.2], [1.0, 4.0], spectral=one) for one in (term, made)
+    )
+    assert np.array_equal(own.taus, path.taus)
+    assert np.array_equal(own.values, path.values)
+    if term is NuclearBall:
+        taus = regularization_path(LOSS).taus
+        assert np.array_equal(regularization_path(LOSS, spectral=made).taus, taus)
+
+
 def test_order_does_not_matter_and_bits_are_the_same():
     path = regularization_path(LOSS, GRID.lams, GRID.taus)
     other = regularization_path(LOSS, GRID.lams[::-1], GRID.taus[::-1, ::-1])

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -44,7 +45,10 @@ class Ids:
             found = list(table)
             try:  # the order must not depend on how the ids are stored
                 order = sorted(range(len(found)), key=found.__getitem__)
+                ordered = all(found[i] < found[k] for i, k in pairwise(order))
             except TypeError:
+                ordered = False
+            if not ordered:  # such as sets, of which some are not comparable
                 return cls(_objects(found)), codes
             place = np.empty(len(order), np.int64)
             place[order] = np.arange(len(order))

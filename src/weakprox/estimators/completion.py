@@ -21,7 +21,7 @@ from weakprox.linalg import decompositions
 from weakprox.linalg.lowrank import LowRank
 from weakprox.losses import Completion, EntryLoss, Huber
 from weakprox.losses.completion import INTERCEPTS
-from weakprox.losses.entry_losses import Logistic, Poisson, entry_loss, threshold_of
+from weakprox.losses.entry_losses import entry_loss, kind_of, threshold_of
 from weakprox.problem import Problem
 from weakprox.selection._observed_path import (
     EXACT,
@@ -226,12 +226,12 @@ class MatrixCompletion(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Certif
         if isinstance(loss, str) and loss == "huber":
             loss = Huber(_threshold(Completion(*triplets, intercepts=self.intercepts)))
         self.loss_ = entry_loss(loss)
-        if isinstance(self.loss_, Logistic):
+        if kind_of(self.loss_) == "logistic":
             self.classes_ = np.unique(found.values)
             if len(self.classes_) == 1:
                 given = f"one class, {self.classes_[0]:g}, with loss='logistic'"
                 raise InputError("values", given, "two classes")
-        if isinstance(self.loss_, Poisson) and not found.values.any():
+        if kind_of(self.loss_) == "poisson" and not found.values.any():
             raise InputError("values", "zeros only, with loss='poisson'", "a positive count")
         return Completion(*triplets, loss=self.loss_, intercepts=self.intercepts)
 
@@ -534,7 +534,7 @@ class MatrixCompletion(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Certif
         if found.column_ids is not self._column_ids:
             column = self._column_ids.find("cols", found.column_ids.names)[column]
         y = found.values
-        if isinstance(self.loss_, Logistic):
+        if kind_of(self.loss_) == "logistic":
             y = _recoded(y, self.classes_)
         else:
             y = self.loss_.check(y) if len(y) else y

@@ -451,6 +451,12 @@ def statement_of(loss: Any) -> Stated | None:
     return loss.stated if "stated" in vars(type(loss)) else None
 
 
+def kind_of(loss: Any) -> str | None:
+    """Return the kind of loss that a class declares, such as "logistic"; None without one."""
+    stated = statement_of(loss)
+    return None if stated is None else stated.kind
+
+
 def threshold_of(loss: Any) -> float | None:
     """Return the residual beyond which a loss is linear, infinite for squared errors.
 

@@ -107,8 +107,7 @@ def without_constraints(
             g = _gradient(loss, np.clip(zero, low, high))
             outward = np.where(np.isfinite(low), g, 0.0), np.where(np.isfinite(high), -g, 0.0)
             least = _first(np.maximum(*outward), g, most)
-        # a symmetric point within the constraints need not be positive semidefinite
-        first.append(most if values.symmetric else least)
+        first.append(least)
         steepest.append(most)
     return Constrained(penalty, tuple(first), tuple(steepest))
 

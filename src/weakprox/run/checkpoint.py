@@ -7,9 +7,11 @@ import os
 import sys
 import time
 import warnings
+from collections.abc import Mapping
 from dataclasses import dataclass, fields, is_dataclass, replace
 from functools import cache
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, get_args, get_type_hints
 
 import numpy as np
@@ -29,6 +31,7 @@ from weakprox.losses.moments import Moments
 from weakprox.penalties.base import Smoothed
 from weakprox.problem import Problem
 from weakprox.result import COLUMNS, Counts, Result, Trace
+from weakprox.run.slopes import Series
 from weakprox.run.state import Call, Data, Origin, Tracker
 from weakprox.solvers.base import Method
 from weakprox.storage.atomic import checked_target
@@ -37,6 +40,7 @@ from weakprox.storage.table import FileError
 from weakprox.storage.tree import Codec, fits, hints_of
 
 EVERY = 60.0  # seconds between writes by default
+STEEPEST = -1  # the last stage, to which files without a stage belong
 NEAR, ROUNDED = 1e-9, 1e3  # relative difference of values of one point, in units of rounding
 # Classes behind annotations that name none: dual points, samples, blocks on workers.
 UNNAMED = (
@@ -91,25 +95,34 @@ class Checkpoint:
     solver: Method | None = None  # that runs now, if a fallback took over
     first: Array | LowRank | None = None  # the user's first point
     stream: int | None = None  # position of a stream of samples
+    stage: int = 0  # of a series of runs with slopes in place of constraints, or `STEEPEST`
 
 
 NAMES = tuple(field.name for field in fields(Checkpoint))
 
 
 def last_state(
-    problem: Problem, call: Call, resume: Any, start: Any, keeper: Keeper | None, *besides: str
+    problem: Problem,
+    call: Call,
+    resume: Any,
+    start: Any,
+    keeper: Keeper | None,
+    *besides: str,
+    series: Series | None = None,
 ) -> Checkpoint | None:
     """Return the state to resume, of an earlier result or in a file; None to begin.
 
     Arguments of the call named in `besides` may differ.
     """
+    last = resume.checkpoint if isinstance(resume, Result) else None
     if isinstance(resume, Result):
         if start is not None:
             raise InputError("start", "a matrix, together with resume", "only one of them")
-        if resume.low_rank.shape != problem.shape or resume.checkpoint is None:
+        if resume.low_rank.shape != problem.shape or last is None:
             raise InputError("resume", "a result of another problem", "one of this problem")
-        _check_call(call, resume.checkpoint.call, "a result", "start", *besides)
-        if resume.checkpoint.data is None and not _is_answer_of(resume, problem):
+        _check_call(call, last.call, "a result", "start", *besides)
+        problem = _staged(problem, last, series)
+        if last.data is None and not _is_answer_of(resume, problem):
             raise other_data()
     elif resume is not None and not isinstance(resume, bool):
         wanted = "a Result of minimize, or True; a file is given by checkpoint=path"
@@ -117,10 +130,22 @@ def last_state(
     elif resume:
         if keeper is None:
             raise InputError("resume", "True, without a file", "a checkpoint, too")
-        return keeper.reopened(problem, call, *besides)
+        last = keeper.reopened(problem, call, *besides)
+        if last is not None:
+            _staged(problem, last, series)
+        return last
     if keeper is not None:
         keeper.refuse_existing()
-    return resume.checkpoint if isinstance(resume, Result) else None
+    return last
+
+
+def _staged(problem: Problem, last: Checkpoint, series: Series | None) -> Problem:
+    """Return the problem of this state; raise if there is none, since the data are others."""
+    if series is None:
+        return problem
+    if not STEEPEST <= last.stage < len(series.stages):
+        raise other_data()
+    return series.problem(last.stage)
 
 
 def other_data() -> InputError:
@@ -154,7 +179,14 @@ class Keeper:
     """
 
     def __init__(
-        self, path: Any, every: Any, problem: Problem, solver: Method, *, automatic: bool
+        self,
+        path: Any,
+        every: Any,
+        problem: Problem,
+        solver: Method,
+        series: Series | None = None,
+        *,
+        automatic: bool,
     ) -> None:
         if not isinstance(path, (str, os.PathLike)) or not os.fspath(path):
             raise InputError("checkpoint", repr(path), "the name of a file")
@@ -167,8 +199,9 @@ class Keeper:
         self._latest: Checkpoint | None = None
         self._tried = False
         self._written = -float("inf")
-        self._reads = codec_for(problem, solver)
-        self._writes = codec_for(problem, None if automatic else solver)
+        more = {} if series is None else series.penalties()
+        self._reads = codec_for(problem, solver, more)
+        self._writes = codec_for(problem, None if automatic else solver, more)
 
     def refuse_existing(self) -> None:
         """Raise if the file exists, so that an earlier run is not overwritten."""
@@ -240,9 +273,14 @@ class Keeper:
         self._written = time.monotonic()
 
 
-def codec_for(problem: Problem, solver: Method | None) -> Codec:
-    """Return the classes that checkpoints of a run may hold, with the solver's `stores`."""
-    given: dict[str, object] = {"penalty": problem.penalty}
+def codec_for(
+    problem: Problem, solver: Method | None, more: Mapping[str, object] = MappingProxyType({})
+) -> Codec:
+    """Return the classes that checkpoints of a run may hold, with the solver's `stores`.
+
+    They may refer to the terms of the problem and to `more` objects by name.
+    """
+    given: dict[str, object] = {"penalty": problem.penalty, **more}
     if solver is not None:
         given["solver"] = solver
     if problem.observed is not None:  # of vectors in blocks
@@ -268,7 +306,8 @@ def call_in(stored: Stored, codec: Codec) -> Call:
 
 def state_in(stored: Stored, codec: Codec, problem: Problem) -> Checkpoint:
     """Return the state in a file, checked as far as possible before it is used."""
-    values = dict(zip(NAMES, stored.decode(codec, *NAMES), strict=True))
+    names = [name for name in NAMES if name != "stage" or name in stored]
+    values = {"stage": STEEPEST} | dict(zip(names, stored.decode(codec, *names), strict=True))
     rows = values["trace"]
     if not isinstance(rows, np.ndarray) or rows.shape[1:] != (len(COLUMNS),):
         raise DamagedError(stored.path, "no trace", WHOLE)

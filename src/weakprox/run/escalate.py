@@ -1,8 +1,13 @@
 """Escalations: what a run does if its method cannot reach the accuracy.
 
-Each entry of `ESCALATIONS` says when it applies and returns the state of a run that starts
-again, or continues with another method. `begin(state, X)` starts the state's solver at X, None
-for zero.
+Each entry of `ESCALATIONS` says when it applies after a step, and returns the state of a run
+that starts again, or continues with another method. `begin(state, X)` starts the state's solver
+at X, None for zero. Three changes are not in that list, since they are made at other times:
+
+- before the first step, `digits_at_once` changes to float64;
+- within a step, methods widen their blocks, since they continue from the basis of that step;
+- after the last step, problems with constraints get steeper slopes (`run/slopes.py`), since
+  only the answer shows whether the slopes suffice.
 """
 
 from __future__ import annotations
@@ -44,7 +49,7 @@ def another_method(state: State, signal: Exception | None, begin: Begin) -> Stat
         return None
     best = state.tracker.best if state.solver.factored else None
     state = _with(state, fallback)
-    state = begin(state, _first(state, state.first if best is None else best))
+    state = begin(state, state.first if best is None else best)
     return replace(state, memory=fallback.continued(state.memory, signal))
 
 
@@ -79,15 +84,7 @@ def last_method(state: State, signal: Exception | None, begin: Begin) -> State |
         return None
     if best is None or not affordable(state.problem, after):
         return None
-    state = _with(state, after)
-    return begin(state, _first(state, best))
-
-
-def _first(state: State, X: Array | LowRank | None) -> Array | LowRank | None:
-    """Return a first point as the solver takes it: in factors, or like the data."""
-    if not isinstance(X, LowRank) or state.solver.factored:
-        return X
-    return namespace(X.U).astype(X.dense(), state.problem.loss.reference.dtype)
+    return begin(_with(state, after), best)
 
 
 def _is_free(state: State) -> bool:

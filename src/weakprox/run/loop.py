@@ -11,7 +11,15 @@ from dataclasses import replace
 from typing import Any
 
 from weakprox.errors import SamplerError, WeakproxError
-from weakprox.linalg.arrays import SHARED, Arena, Array, DiskArena, is_numpy, on_cpu
+from weakprox.linalg.arrays import (
+    SHARED,
+    Arena,
+    Array,
+    DiskArena,
+    is_numpy,
+    namespace,
+    on_cpu,
+)
 from weakprox.linalg.lowrank import LowRank
 from weakprox.linalg.threads import WAITING, one_thread, pause
 from weakprox.metering import Meter, StopRun
@@ -25,6 +33,7 @@ from weakprox.run import escalate, evaluate
 from weakprox.run.checkpoint import Checkpoint, Keeper, other_data
 from weakprox.run.choose import chosen
 from weakprox.run.plan import left_for_arrays
+from weakprox.run.slopes import Series
 from weakprox.run.state import (
     Call,
     Data,
@@ -39,6 +48,10 @@ from weakprox.run.state import (
 from weakprox.solvers._gap_driven import Contradicted, TooWide
 from weakprox.solvers.base import Method, Tools, Warmth
 
+STOPPED = (  # by a limit or the user, so that the run can be resumed
+    *(Status.MAX_SECONDS, Status.MAX_SAMPLES, Status.MAX_SVDS),
+    *(Status.CALLBACK, Status.INTERRUPTED),
+)
 THIN = 64  # usual width of blocks of methods that keep X in factors
 
 
@@ -46,7 +59,8 @@ class Run:
     """One run of a solver: to its end, to a proof, to a limit or to an interruption.
 
     It resumes `last`, or begins at `warm`, the end of a neighbouring problem's run. The keeper
-    writes checkpoints to a file.
+    writes checkpoints to a file. A problem with constraints on entries is solved by a `series`
+    of runs with slopes in their place.
     """
 
     def __init__(
@@ -57,8 +71,14 @@ class Run:
         last: Checkpoint | None = None,
         warm: Warmth | None = None,
         keeper: Keeper | None = None,
+        series: Series | None = None,
     ) -> None:
-        self.warm, self.keeper, self.callback = warm, keeper, settings.callback
+        self.series, self.stage = series, 0
+        if series is not None:
+            stage = 0 if last is None or last.data is None else last.stage
+            self.stage = stage % len(series.stages)  # the steepest is counted from the end
+            problem = series.problem(self.stage)
+        self.warm, self.keeper, self.settings = warm, keeper, settings
         self.estimate = math.inf  # the method's own, of its gap
         self.begun = False  # whether there is a batch to evaluate with, which may be None
         self.call = settings.call or _call(problem, solver, settings)
@@ -94,13 +114,23 @@ class Run:
         self.progress = RunProgress(True, type(solver).__name__) if shown else None
         sampled = not problem.loss.is_finite_sum
         proves = settings.stop_when_certified and not sampled
-        reference = problem.loss.reference
+        like = problem.loss.reference
+        fixed = Fixed(settings, origin, self.meter, trace, like, sampled, proves)
+        self.state = self._initial(fixed, problem, begin)
+
+    def _initial(self, fixed: Fixed, problem: Problem, begin: Checkpoint) -> State:
+        """Return the state of a checkpoint, or of a run that begins."""
+        settings, solver = fixed.settings, fixed.origin.solver
+        if self.series is not None:
+            share = self.series.stages[self.stage].share
+            settings = replace(settings, eps=share * settings.eps, tol=share * settings.tol)
+            fixed = replace(fixed, settings=settings)
         doubled = solver.double and escalate.is_single(problem)
         share = escalate.share_of(settings.tol) if doubled else 1.0
         eps, seed, tol = share * settings.eps, settings.seed, share * settings.tol
         tools = Tools(problem, self.meter, eps, seed, self.tick, chosen, self.arena, tol)
-        self.state = State(
-            Fixed(settings, origin, self.meter, trace, reference, sampled, proves),
+        state = State(
+            fixed,
             problem,
             solver,
             tools,
@@ -109,8 +139,8 @@ class Run:
             tracker=begin.tracker,
         )
         if begin.restated is not None:
-            restated = problem.restated(begin.restated)
-            self.state = replace(self.state.on(restated), restated=begin.restated)
+            state = state.on(problem.restated(begin.restated))
+        return replace(state, restated=begin.restated)
 
     def execute(self, X: Array | LowRank | None = None) -> Result:
         """Run from X, or from zero; return the best point so far, whatever ends the run."""
@@ -122,12 +152,10 @@ class Run:
             if made and self.progress is not None and self._compiles():
                 self.progress.say("compiles its passes, once")
             try:
-                try:
-                    status = self._solve()
-                finally:  # however the run ends, the file contains the last state
-                    if self.keeper is not None:
-                        self.keeper.flush()
-                result = self._result(status)
+                if self.series is None:
+                    _, result = self._solved()
+                else:
+                    result = self._in_stages(self.series)
                 if self.progress is not None:
                     self.progress.end(
                         result.status.label, result.status.reached, result.rank, result.gap
@@ -144,6 +172,53 @@ class Run:
                 # it refers to this object through `tick`: this cycle would keep the data
                 # until it is collected
                 del self.state
+
+    def _solved(self) -> tuple[Status, Result]:
+        """Solve the problem of the state; return what ended the run, and the result."""
+        try:
+            status = self._solve()
+        finally:  # however the run ends, the file contains the last state
+            if self.keeper is not None:
+                self.keeper.flush()
+        return status, self._result(status)
+
+    def _in_stages(self, series: Series) -> Result:
+        """Solve with steeper slopes, or to a higher accuracy, until an answer is accepted."""
+        status, result = self._solved()
+        while (stage := series.after(self.stage, result)) is not None:
+            if status in STOPPED:  # judge the same answer by steeper slopes
+                self._identify()  # the run is resumed with the slopes it had
+                self._raise(series, stage, result, stopped=True)
+                result = self._result(status)
+            else:
+                self._raise(series, stage, result, stopped=False)
+                self.checkpoint = self.data = None
+                del result  # its checkpoint has arrays of the size of X
+                status, result = self._solved()
+        share = series.stages[self.stage].share
+        return replace(result, eps=result.eps / share) if result.certified else result
+
+    def _raise(self, series: Series, stage: int, found: Result, *, stopped: bool) -> None:
+        """Begin a stage of a series at the answer of an earlier one.
+
+        The bounds of a run hold for steeper slopes, too. Only one that was `stopped` needs
+        them, since it makes no more steps.
+        """
+        problem, X = series.problem(stage), found.low_rank
+        X = LowRank(X.U, X.s / series.unit, X.Vt)
+        tracker = Tracker(best=X, best_value=problem.value(X))
+        if stopped:
+            proved = found.certificate
+            lower = proved.lower_bound / series.unit**2
+            tracker = replace(tracker, lower=lower, rests_on=proved.rests_on)
+        fixed = replace(self.state.fixed, settings=self.settings)
+        origin = fixed.origin
+        begin = Checkpoint(None, tracker, Counts(), Trace(), self.call, origin, first=X)
+        self.stage, self.warm = stage, None
+        self.state = self._initial(fixed, problem, begin)
+        if found.dual is not None and origin.solver.warm_starts:
+            self.warm = Warmth.of(problem, found.dual).scaled(problem.penalty)
+        self.meter.idle += self.meter.seconds - found.seconds  # not the method's time
 
     def _compiles(self) -> bool:
         """Return whether the run will probably compile passes first."""
@@ -199,6 +274,9 @@ class Run:
 
     def _begun(self, state: State, X: Array | LowRank | None) -> State:
         """Return the state with its solver started at X, or at zero for None."""
+        in_factors = state.solver.factored or state.problem.sparse_target is not None
+        if isinstance(X, LowRank) and not in_factors:
+            X = namespace(X.U).astype(X.dense(), state.problem.loss.reference.dtype)
         memory = state.solver.start(state.problem, X, state.tools)
         return replace(state, memory=memory, latest=None)
 
@@ -238,7 +316,7 @@ class Run:
         self, candidate: Candidate, judge: Callable[[State, Candidate, float], evaluate.Looked]
     ) -> None:
         """Evaluate the candidate off the clock, call the callback, and end the run if due."""
-        clock, callback, begun = self.meter, self.callback, time.perf_counter()
+        clock, callback, begun = self.meter, self.settings.callback, time.perf_counter()
         try:
             seconds = begun - clock.started - clock.idle
             self.state, view, stop = judge(self.state, candidate, seconds)
@@ -342,6 +420,7 @@ class Run:
             state.solver,
             state.first,
             None if self.stream is None else self.stream.tell(),
+            self.stage,
         )
         if self.keeper is not None:
             with self._off_the_clock():

@@ -96,7 +96,9 @@ def lean_point(problem: Problem, past: Warmth | None, tol: float, seed: Any) -> 
         z -= past.pull
         z *= gamma
         z += X
-        state = replace(state, gamma=gamma, ritz=engine.ritz(_block(past, tools.rng(0))))
+        block = block_of(past, tools.rng(0))
+        assert block is not None
+        state = replace(state, gamma=gamma, ritz=engine.ritz(block))
     bound, value, k = -math.inf, 0.5 * step.beta * float(np.vdot(C, C)), 0
     while k < MOST:
         k += 1
@@ -160,9 +162,9 @@ def _projected(steps: Factored, state: Memory, k: int, allowed: float) -> tuple[
     return state, lost
 
 
-def _block(past: Warmth, rng: np.random.Generator) -> np.ndarray[Any, Any]:
+def block_of(past: Warmth, rng: np.random.Generator) -> np.ndarray[Any, Any] | None:
     """The neighbours' block, truncated to the required width, and some random columns."""
-    assert past.basis is not None
+    if past.basis is None:
+        return None
     V = past.basis[:, : past.rank + SPARE - FRESH]
-    more = rng.standard_normal((V.shape[0], FRESH)) / math.sqrt(V.shape[0])
-    return np.concatenate([V, more], axis=1)
+    return np.hstack([V, rng.standard_normal((len(V), FRESH)) / math.sqrt(len(V))])

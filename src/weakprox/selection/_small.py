@@ -18,7 +18,7 @@ from weakprox.linalg.decompositions import orthonormaliser, small_eigh, svd
 from weakprox.linalg.lowrank import LowRank
 from weakprox.passes import Step, ValueForm
 from weakprox.problem import Problem
-from weakprox.selection._lean import INEXACT, TINY, Solved
+from weakprox.selection._lean import INEXACT, SPARE, TINY, Solved, block_of
 from weakprox.solvers.base import Warmth
 from weakprox.solvers.davis_yin import balanced
 
@@ -26,9 +26,7 @@ Matrix = np.ndarray[Any, np.dtype[np.float64]]
 
 ENTRIES = 1 << 17  # of the largest matrix; for larger ones the general steps take less time
 MOST = 300  # number of steps after which a method with acceleration takes over
-SPARE = 8  # columns of a block beyond the rank, of which
-FRESH = 2  # are random, to find what the others miss,
-HIDDEN = 3  # and as many at least show values below those that are kept
+HIDDEN = 3  # columns of a block, at least, that show values below those that are kept
 SWEEPS = 4  # power steps after which a full decomposition is faster
 WIDE = 2  # reciprocal of the share of the columns from which it is faster at once
 LOST = 1e-6  # values, relative to the largest, that squares do not show accurately
@@ -141,7 +139,7 @@ def small_point(
         z = C * (gamma * beta)
         z -= np.clip(z, -gamma * step.below, gamma * step.above)
     else:
-        gamma, block = past.step(total), _block(past, rng)
+        gamma, block = past.step(total), block_of(past, rng)
         z = gamma * (beta * C - past.pull) + (1.0 - gamma * total) * past.point
     target, bound, value = _Target(z, form, block), -math.inf, 0.5 * beta * float(np.vdot(C, C))
     for _ in range(MOST):
@@ -173,14 +171,6 @@ def _orthonormal(Y: Matrix) -> Matrix:
     """Orthonormal columns with the span of Y, which is nearly orthogonal after a few steps."""
     turn = orthonormaliser(Y.T @ Y)
     return np.linalg.qr(Y)[0] if turn is None else np.asarray(Y @ turn)
-
-
-def _block(past: Warmth, rng: np.random.Generator) -> Matrix | None:
-    """The neighbour's block, truncated to the required width, and some random columns."""
-    if past.basis is None:
-        return None
-    V = past.basis[:, : past.rank + SPARE - FRESH]
-    return np.hstack([V, rng.standard_normal((len(V), FRESH)) / math.sqrt(len(V))])
 
 
 def _moved(

@@ -42,7 +42,7 @@ from weakprox.selection.noise import Values
 from weakprox.selection.search import Deadline, Seed, least
 from weakprox.solvers.base import Warmth
 from weakprox.solvers.davis_yin import LeanSplitting
-from weakprox.spectral import NuclearBall, NuclearNorm, TracePSD
+from weakprox.spectral import NuclearBall
 
 TINY = float(np.finfo(float).tiny)
 ZERO = 1e-3  # entries below this share of the largest count as zero, as in Result.nonzeros
@@ -188,8 +188,8 @@ def regularization_path(
     penalty : callable
         `penalty(lam)` is R; `penalties.L1` by default.
     spectral : callable
-        `spectral(tau)` is h: `NuclearBall` by default, `TracePSD`, `NuclearNorm` (for which
-        `taus` are weights, tried from high to low), or your own.
+        `spectral(tau)` is h for a number above zero: `NuclearBall` by default, `TracePSD`,
+        `NuclearNorm` (for which `taus` are weights, tried from high to low), or your own.
     tol : float
         Accuracy relative to f. The default is smaller than the random error of scores on
         held-out data; `Path.solve` solves a point more accurately.
@@ -263,15 +263,16 @@ def regularization_path(
 
 def grid_for(loss: Loss, lams: Any, taus: Any, spectral: Any) -> Grid:
     """The grid given, or the default grid of the data."""
+    form = spectral_capabilities(spectral(1.0)).form
     if lams is not None and taus is not None:
-        return as_grid(lams, taus, rising=spectral is not NuclearNorm)
+        return as_grid(lams, taus, rising=form is None or not form.lam)
     centre = loss_capabilities(loss).centre
-    known = spectral in (NuclearBall, TracePSD)
+    known = form is not None and form.tau == 1.0
     if lams is not None or taus is not None or centre is None or not known:
         given = "one of them" if (lams is None) != (taus is None) else "neither"
         wanted = "both, unless the loss is a squared distance with a ball: then neither"
         raise InputError("lams, taus", given, wanted)
-    return default_grid(centre(loss.everything()), psd=spectral is TracePSD)
+    return default_grid(centre(loss.everything()), psd=form is not None and form.symmetric)
 
 
 def walk(

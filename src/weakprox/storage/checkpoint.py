@@ -38,6 +38,9 @@ class Stored:
     _entries: Mapping[str, Any]
     _arrays: Mapping[str, Numbers]
 
+    def __contains__(self, name: str) -> bool:
+        return name in self._entries
+
     def decode(self, codec: Codec, *names: str) -> list[Any]:
         """Decode these entries; raises `DamagedError` if one is missing or invalid."""
         decoder = Decoder(codec, self._arrays, room())

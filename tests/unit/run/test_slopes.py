@@ -2,12 +2,15 @@
 
 import copy
 import pickle
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 import weakprox as wp
 from weakprox.penalties import fixed
+from weakprox.run import checkpoint
+from weakprox.run.slopes import Series
 
 
 def crowd(n=120, rank=3, seed=0):
@@ -157,9 +160,104 @@ def test_the_time_limit_is_that_of_all_runs(monkeypatch):
     assert found.status is wp.Status.MAX_SECONDS
 
 
-def test_checkpoints_hold_the_problem_with_the_steepest_slopes(tmp_path):
+def same(one, other):
+    assert np.array_equal(one.X, other.X)
+    assert (one.value, one.eps, one.gap) == (other.value, other.eps, other.gap)
+    assert one.counts == other.counts
+    assert np.array_equal(one.trace["svds"], other.trace["svds"])
+    assert np.array_equal(one.trace["value"], other.trace["value"], equal_nan=True)
+    assert repr(one.source().penalty) == repr(other.source().penalty)
+
+
+def test_a_file_holds_the_run_with_the_slopes_so_far(tmp_path, monkeypatch):
+    """Runs that are stopped at any number of decompositions end with the same bits."""
+    monkeypatch.setattr(fixed, "_first", lambda outward, g, steepest: 1e-3)
     problem, path = nonnegative(*crowd(30)), tmp_path / "run.safetensors"
-    found = wp.minimize(problem, progress=False, checkpoint=path, max_svds=60, tol=1e-2)
-    assert found.source() is problem
-    again = wp.minimize(problem, progress=False, checkpoint=path, resume=True, tol=1e-2)
-    assert again.value <= found.value
+    whole = wp.minimize(problem, progress=False)
+    assert whole.source().penalty.slope > 1e-3
+    options = {"progress": False, "checkpoint": path, "checkpoint_every": 0.0, "resume": True}
+    parts = [
+        wp.minimize(problem, max_svds=limit, **options)
+        for limit in range(16, whole.counts.svds, 32)
+    ]
+    assert len({part.source().penalty.slope for part in parts}) > 1
+    assert max(part.value for part in parts) < 1.1 * whole.value
+    same(wp.minimize(problem, **options), whole)
+    same(wp.minimize(problem, **options), whole)
+
+
+def test_an_answer_that_violates_constraints_is_not_certified_at_a_limit(monkeypatch):
+    """The run that is stopped proves its accuracy with slopes that are too small."""
+    monkeypatch.setattr(fixed, "_first", lambda outward, g, steepest: 1e-3)
+    problem = nonnegative(*crowd(30))
+    one = problem.with_slopes()[0]
+    needed = wp.minimize(one, progress=False).counts.svds
+    found = wp.minimize(problem, progress=False, max_svds=needed, stop_when_certified=False)
+    steeper = found.source()
+    assert not found.certified
+    assert found.status is wp.Status.MAX_SVDS
+    assert steeper.penalty.slope > one.penalty.slope
+    assert found.value == pytest.approx(steeper.value(found.X))
+    assert found.certificate.lower_bound <= wp.minimize(one, progress=False).value
+    assert np.isfinite(found.certificate.lower_bound)
+    assert found.checkpoint.stage == 0  # where a resumed run continues
+
+
+def test_files_without_a_stage_are_of_the_steepest_slopes(tmp_path, monkeypatch):
+    """As earlier versions wrote them."""
+    problem, path = nonnegative(*crowd(12)), tmp_path / "run.safetensors"
+    steep = wp.Problem(problem.loss, problem.penalty, problem.spectral)
+    names = tuple(name for name in checkpoint.NAMES if name != "stage")
+    with monkeypatch.context() as earlier:
+        earlier.setattr(checkpoint, "NAMES", names)
+        wp.minimize(steep, progress=False, checkpoint=path, max_svds=9)
+    resumed = wp.minimize(problem, progress=False, checkpoint=path, resume=True, max_svds=30)
+    whole = wp.minimize(steep, progress=False, max_svds=30)
+    assert np.array_equal(resumed.X, whole.X)
+    assert resumed.source().penalty.slope == problem.penalty.slope
+
+
+def test_states_of_other_slopes_are_of_other_data(tmp_path):
+    problem, path = nonnegative(*crowd(30)), tmp_path / "run.safetensors"
+    part = wp.minimize(problem, progress=False, max_svds=4)
+    part = replace(part, checkpoint=replace(part.checkpoint, stage=99))
+    with pytest.raises(wp.InputError, match="other data"):
+        wp.minimize(problem, progress=False, resume=part, checkpoint=path)
+
+
+def test_data_of_extreme_size_are_solved_with_slopes_in_another_unit(tmp_path):
+    M, tau = crowd(20)
+    found = wp.minimize(nonnegative(M, tau), progress=False)
+    large = nonnegative(2.0**60 * M, 2.0**60 * tau)
+    files = ({}, {"checkpoint": tmp_path / "run.safetensors"})
+    for options in files:
+        other = wp.minimize(large, progress=False, **options)
+        assert np.array_equal(other.X, 2.0**60 * found.X)
+        assert other.counts == found.counts
+
+
+def test_zeros_of_a_positive_semidefinite_matrix_begin_with_moderate_slopes():
+    """With the slope that is proved to be steep enough, 60 decompositions do not suffice."""
+    rng = np.random.default_rng(0)
+    U = rng.integers(1, 10, (60, 3)) * (rng.random((60, 3)) < 0.2)
+    noise = rng.standard_normal((60, 60))
+    out = np.triu(rng.random((60, 60)) < 0.9, 1)
+    weights = np.where(out | out.T, np.inf, 1.0)
+    cone = wp.spectral.TracePSD(0.9 * float((U * U).sum()))
+    data = wp.losses.Denoising(U @ U.T + noise + noise.T)
+    problem = wp.Problem(data, wp.penalties.L1(2.0, weights), cone)
+    found = wp.minimize(problem, progress=False, max_svds=60)
+    assert found.certified
+    assert np.abs(found.X[out]).max() < 1e-3 * np.abs(found.X).max()
+    steep = wp.Problem(data, problem.penalty, cone)
+    assert not wp.minimize(steep, progress=False, max_svds=60).certified
+
+
+def test_a_run_that_ends_without_a_proof_is_followed_by_one_with_steeper_slopes():
+    series = Series.of(nonnegative(*crowd(30)), 1.0)
+    found = wp.minimize(series.problem(0), progress=False)
+    X = found.low_rank
+    bare = replace(found, certificate=wp.Certificate.nothing(found.value))
+    for status in (wp.Status.FINISHED, wp.Status.MAX_SVDS):
+        after = series.after(0, replace(bare, status=status, low_rank=X))
+        assert (after is None) == (status is wp.Status.MAX_SVDS)
