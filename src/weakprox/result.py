@@ -259,6 +259,14 @@ class Trace:
         rows = counted(len(self), "row")
         return f"Trace({rows}, {spent}, value {value[0]:.6g} to {value[-1]:.6g})"
 
+    def forget_values(self) -> None:
+        """Replace the values of all rows so far by NaN: those of the next are of another f."""
+        forgotten = [column in ("value", "value_low_rank") for column in COLUMNS]
+        self.rows[:] = [
+            tuple(math.nan if gone else x for gone, x in zip(forgotten, row, strict=True))
+            for row in self.rows
+        ]
+
     def epochs(self) -> Trace:
         """The rows at epoch ends (step 0)."""
         index = COLUMNS.index("step")

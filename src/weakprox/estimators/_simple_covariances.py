@@ -95,7 +95,7 @@ class Parts:
             part = solve_triangular(
                 np.linalg.cholesky(small), B, lower=True, check_finite=False
             )
-            P = -(part.T @ part)
+            P: Values = -(part.T @ part)
             P[np.diag_indices(len(P))] += 1.0 / self.own
             return P
         root = _positive_root(self.dense)

@@ -212,6 +212,8 @@ class Run:
             lower = proved.lower_bound / series.unit**2
             tracker = replace(tracker, lower=lower, rests_on=proved.rests_on)
         fixed = replace(self.state.fixed, settings=self.settings)
+        if series.stages[stage].stated is not series.stages[self.stage].stated:
+            fixed.trace.forget_values()  # those with smaller slopes do not bound the optimum
         origin = fixed.origin
         begin = Checkpoint(None, tracker, Counts(), Trace(), self.call, origin, first=X)
         self.stage, self.warm = stage, None
