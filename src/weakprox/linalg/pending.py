@@ -31,25 +31,25 @@ class Pending:
 
     def __init__(self, out: np.ndarray[Any, Any], fill: Fill) -> None:
         self.shape, self.dtype = out.shape, out.dtype
-        self._out, self._fill = out, fill
-        self._formed = False
+        self._out = out
+        self._fill: Fill | None = fill  # None once the array is computed: it holds others
         self._square: tuple[float, float] | None = None
 
     @property
     def array(self) -> Array:
         """The array, computed now if it has not been before."""
-        if not self._formed:
+        if self._fill is not None:
             self._fill(None)
-            self._formed = True
+            self._fill = None
         return self._out
 
     def times(self, Q: Array) -> Array:
         """The product with a narrow block."""
         Q = Q.astype(self.dtype, copy=False)
-        found = None if self._formed else self._fill(Q)
+        found = None if self._fill is None else self._fill(Q)
         if found is None:
             return arrays.times_block(self.array, Q)
-        self._formed = True
+        self._fill = None
         product, self._square = found
         return product
 

@@ -1,5 +1,7 @@
 """Passes for smoothed penalties: a target with its norm and first product, and a slope."""
 
+import weakref
+
 import numpy as np
 import pytest
 from threadpoolctl import threadpool_limits
@@ -159,6 +161,32 @@ def test_penalties_that_mix_rows_and_other_arrays_are_computed_at_once():
         X, as_tiled(wp.LowRank(X[:, :2], np.ones(2), C[:2])), 1, 1, None
     )
     assert isinstance(tiled, np.ndarray)
+
+
+def test_what_a_target_is_computed_from_is_not_kept():
+    X, C, Q = given()
+    A, alone = pending(L1(0.7), X, C), pending(L1(0.7), X, C)
+    kept = weakref.ref(C)
+    del C
+    assert kept() is not None
+    A.times(Q)
+    alone.array  # noqa: B018
+    assert kept() is None
+
+
+def test_an_interrupted_pass_is_repeated():
+    X, C, Q = given()
+    A, wanted = pending(L1(0.7), X, C), pending(L1(0.7), X, C).array
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(arrays, "each_block", interrupted)
+        for use in (lambda: A.times(Q), lambda: A.array):
+            with compiling.passes(False), pytest.raises(KeyboardInterrupt):
+                use()
+    np.testing.assert_allclose(A.array, wanted, atol=1e-12)
+
+
+def interrupted(*_):
+    raise KeyboardInterrupt
 
 
 def counted(A, fills):
