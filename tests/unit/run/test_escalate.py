@@ -187,9 +187,9 @@ def test_the_fallback_continues_where_the_first_method_ended(dtype, seen, monkey
     signals = []
     real = TooWide.__init__
 
-    def watched(self, target=None, gamma=0.0, basis=None):
+    def watched(self, target=None, gamma=0.0, basis=None, **how):
         signals.append((np.array(target, dtype=float), gamma))
-        real(self, target, gamma, basis)
+        real(self, target, gamma, basis, **how)
 
     monkeypatch.setattr(TooWide, "__init__", watched)
     data = RNG.standard_normal((200, 200)).astype(dtype)
