@@ -625,3 +625,13 @@ def test_clusters_of_another_shape_keep_the_labels_of_the_graph():
     )
     assert model.mixture_ is None
     np.testing.assert_array_equal(model.labels_, graph.labels_)
+
+
+def test_clusters_of_coefficients_are_no_clouds():
+    """Subspaces through one point: a mixture of few samples would confuse them."""
+    rng = np.random.default_rng(0)
+    planes = [rng.standard_normal((40, 2)) @ rng.standard_normal((2, 30)) for _ in range(3)]
+    X = np.vstack(planes) + 0.05 * rng.standard_normal((120, 30))
+    model = SubspaceClustering(3, random_state=0).fit(X)
+    assert (model.graph_, model.mixture_) == ("coefficients", None)
+    assert adjusted_rand_score(np.arange(120) // 40, model.labels_) == 1.0

@@ -23,8 +23,10 @@ FEWEST = 6  # samples in the smallest cluster, below which no mixture is tried
 ROOM = 2  # samples of a cluster, on average, for each coordinate of its own covariance
 CLEAR = 2.0  # standard errors from which a difference of log-densities is clear
 FLOOR = 1e-3  # added to variances; the mean variance of coordinates is 1
-STEPS, STILL = 50, 1e-4  # steps of EM, and the gain in mean log-density that ends them
-WIDTHS = (-8.0, 2.0)  # logarithms of squared widths, relative to the median squared distance
+STEPS, STILL = 25, 1e-4  # steps of EM, and the gain in mean log-density that ends them
+NEAREST = 10  # neighbour whose distance sets the width of a kernel
+WIDTHS = (-4.0, 2.0)  # range of the logarithm of the factor for squared widths
+TINY = 1e-12  # added to squared widths, since samples may be equal
 
 
 @dataclass(frozen=True)
@@ -97,22 +99,26 @@ def fitted(X: Values, labels: Any, count: int, kind: Kind) -> Mixture:
 
 
 def neighbor_densities(X: Values) -> Values:
-    """Log-densities of samples by normal kernels at all others, of the best common width."""
+    """Log-densities of samples by normal kernels at all others.
+
+    The width at a sample is its distance to its tenth neighbour times the factor for which
+    samples are likeliest. A common width would be too large for most samples if some are far
+    from all others.
+    """
     n, d = X.shape
     square = np.sum(X * X, axis=1)
     far = np.maximum(square[:, None] + square - 2.0 * X @ X.T, 0.0)
     np.fill_diagonal(far, np.inf)
-    unit = float(np.median(far)) / d or 1.0
+    last = min(NEAREST, n - 1) - 1
+    unit = np.partition(far, last, axis=0)[last] / d + TINY
+    log_unit = 0.5 * d * np.log(2.0 * math.pi * unit)
 
     def at(log_width: float) -> Values:
-        width = unit * math.exp(log_width)
-        logs = logsumexp(-far / (2.0 * width), axis=1) - math.log(n - 1)
-        return np.asarray(logs - 0.5 * d * math.log(2.0 * math.pi * width))
+        logs = logsumexp(-far / (2.0 * math.exp(log_width) * unit) - log_unit, axis=1)
+        return np.asarray(logs - 0.5 * d * log_width - math.log(n - 1))
 
-    best = minimize_scalar(
-        lambda w: -float(at(w).mean()), bounds=WIDTHS, method="bounded", options={"xatol": 0.1}
-    )
-    return at(float(best.x))
+    how: Any = {"bounds": WIDTHS, "method": "bounded", "options": {"xatol": 0.1}}
+    return at(float(minimize_scalar(lambda width: -float(at(width).mean()), **how).x))
 
 
 def coordinates(X: Values) -> Values:

@@ -208,9 +208,9 @@ class SubspaceClustering(ClusterMixin, Certified):
     distance. If their clusters have a stability below 0.9, and neighbours by direction give a
     stability higher by at least 0.05, the latter are used.
 
-    Clusters of the graph may be round or elliptic clouds, for which a mixture of normal
-    distributions gives better labels. With ``graph="auto"``, mixtures of three kinds are fitted
-    by the EM algorithm from the labels of the graph, in up to 50 principal coordinates, and the
+    Clusters of neighbours may be round or elliptic clouds, for which a mixture of normal
+    distributions gives better labels. If ``graph="auto"`` chooses neighbours, mixtures of three
+    kinds are fitted by the EM algorithm from the labels of the graph, in up to 50 principal coordinates, and the
     Bayesian information criterion chooses one. Its labels are used unless a kernel density
     estimate, which describes clusters of any shape, predicts the log-density of held-out
     samples better by two standard errors (up to 500 samples are compared).
@@ -348,7 +348,8 @@ class SubspaceClustering(ClusterMixin, Certified):
         W = found.graph.affinity(np.arange(len(X)), self.n_neighbors_)
         self.affinity_matrix_ = W.toarray()
         self.labels_, self.mixture_ = clustered(W, found.count, self._seed), None
-        if self.graph == "auto" and not self._search_end.passed:
+        neighbors = self.graph == "auto" and self.graph_ == "neighbors"
+        if neighbors and not self._search_end.passed:
             values = np.asarray(X, dtype=float)
             self.mixture_, self.labels_ = clouds(values, self.labels_, self._seed)
         if count is None and found.stability < CLEAR:
