@@ -95,14 +95,14 @@ class Parts:
             part = solve_triangular(
                 np.linalg.cholesky(small), B, lower=True, check_finite=False
             )
-            P = -(part.T @ part)
+            P: Values = -(part.T @ part)
             P[np.diag_indices(len(P))] += 1.0 / self.own
             return P
         root = _positive_root(self.dense)
         if root is None:
             return None
-        P, failed = dpotri(root, lower=1)
-        whole: Values = np.tril(P) + np.tril(P, -1).T
+        lower, failed = dpotri(root, lower=1)
+        whole: Values = np.tril(lower) + np.tril(lower, -1).T
         return None if failed else whole
 
     def distance_loss(self, unseen: Values) -> float:
