@@ -556,7 +556,8 @@ def test_shrinkage_by_the_formula(monkeypatch):
     """With no other candidate, the estimate is scikit-learn's."""
     plain = [Candidate("Ledoit-Wolf")]
 
-    def only(search, most):
+    def only(search, most, *, large):
+        assert not large
         search.best_of(plain)
         return plain
 
@@ -737,14 +738,36 @@ def test_a_few_samples_of_many_variables_are_decomposed_themselves(monkeypatch):
     np.testing.assert_allclose(few, plain, atol=1e-10)
 
 
-def test_the_rank_is_searched_with_a_diagonal_rest_first():
+def test_the_rank_of_many_variables_is_searched_with_a_diagonal_rest_first():
     tried = []
 
     def trial(fold, candidate, start):
         tried.append(candidate)
         return abs(candidate.rank - 3.0) + (candidate.errors != 2.0), None
 
-    best = module.simple_search(Search([0], trial), 10)[-1]
+    best = module.simple_search(Search([0], trial), 10, large=True)[-1]
     some = [c for c in tried if c.kind == "thresholded"]
     assert (best.rank, best.errors) == (3, 2.0)
     assert next(c.rank for c in some if np.isfinite(c.errors)) == 3
+
+
+def test_trials_of_many_variables_are_in_single_precision(
+    two_folds, few_candidates, monkeypatch
+):
+    kinds, real = [], module.common_problem
+
+    def stated(S, *args, **named):
+        problem = real(S, *args, **named)
+        kinds.append(problem.loss.reference.dtype)
+        return problem
+
+    monkeypatch.setattr(module, "common_problem", stated)
+    plain = SparseLowRankCovariance(random_state=0).fit(X)
+    assert set(kinds) == {np.dtype(np.float64)}
+    monkeypatch.setattr(module, "HUGE", X.shape[1])
+    kinds.clear()
+    model = SparseLowRankCovariance(random_state=0).fit(X)
+    assert set(kinds[:-1]) == {np.dtype(np.float32)}
+    assert kinds[-1] == model.covariance_.dtype == np.float64
+    distance = np.linalg.norm(model.covariance_ - plain.covariance_)
+    assert distance < 0.1 * np.linalg.norm(plain.covariance_)

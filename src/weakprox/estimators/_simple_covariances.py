@@ -101,8 +101,8 @@ class Parts:
         root = _positive_root(self.dense)
         if root is None:
             return None
-        P, failed = dpotri(root, lower=1)
-        whole: Values = np.tril(P) + np.tril(P, -1).T
+        lower, failed = dpotri(root, lower=1)
+        whole: Values = np.tril(lower) + np.tril(lower, -1).T
         return None if failed else whole
 
     def distance_loss(self, unseen: Values) -> float:

@@ -50,7 +50,9 @@ CUTS = (0.5, 1.0, 1.5, 2.0, 2.5, 3.0, 4.0, math.inf)  # thresholds, in standard 
 RANKS = (0, 1, 2, 3, 4, 5, 6, 8, 10, 12, 15, 20, 25, 30, 40, 50, 65, 80, 100)
 # folds that show if a candidate is clearly worse, used from this number of variables on
 FIRST, MANY = 2, 200
-SINGLE = 500  # number of variables from which fits of the search are in single precision
+# Number of variables from which work of the order of their cube is avoided: fits of the search
+# are in single precision, and the rank is searched with a diagonal rest first.
+HUGE = 1000
 # Steps along lines at first: of closed forms, and of "factors", whose estimates take longest if
 # their rank is near n or if lam is large.
 LEAPS = {"shrinkage": 4, "errors": 4, "rank": 4}
@@ -142,7 +144,7 @@ class Fold:
     @cached_property
     def rough_S(self) -> Any:
         """The covariance for fits of low accuracy, in single precision if it is large."""
-        return self.S.astype(np.float32) if len(self.S) >= SINGLE else self.S
+        return self.S.astype(np.float32) if len(self.S) >= HUGE else self.S
 
 
 def folds(Z: Values, count: int, *, centred: bool, standardized: bool, seed: int) -> list[Fold]:
@@ -219,14 +221,20 @@ def closed_form(sample: Sample, candidate: Candidate) -> Parts:
     return sample.shrunk(candidate.kind, candidate.shrinkage)
 
 
-def simple_search(search: Search[Candidate], most: int) -> list[Candidate]:
-    """The best estimates in closed form, one of each kind; ranks up to `most`."""
+def simple_search(search: Search[Candidate], most: int, *, large: bool) -> list[Candidate]:
+    """The best estimates in closed form, one of each kind; ranks up to `most`.
+
+    The order for many variables (`large`) takes less time and may end at a slightly worse
+    estimate.
+    """
     middle = AMOUNTS[len(AMOUNTS) // 2]
     starts = [Candidate(target, shrinkage=middle) for target in TARGETS]
     shrunk = [coordinate_search(search, start, {"shrinkage": AMOUNTS}) for start in starts]
-    # the rank first, with a diagonal rest, which costs no decomposition of a large matrix
-    lines = {"rank": [rank for rank in RANKS if rank <= most], "errors": CUTS}
-    thresholded = coordinate_search(search, Candidate(THRESHOLDED, errors=math.inf), lines)
+    ranks = [rank for rank in RANKS if rank <= most]
+    lines, first = {"errors": CUTS, "rank": ranks}, Candidate(THRESHOLDED, errors=2.0)
+    if large:  # a diagonal rest takes no decomposition of a large matrix
+        lines, first = {"rank": ranks, "errors": CUTS}, first._replace(errors=math.inf)
+    thresholded = coordinate_search(search, first, lines)
     plain = [Candidate(kind) for kind in (LEDOIT_WOLF, SAMPLE, NONLINEAR)]
     for candidate in plain:
         search.best_of([candidate])
@@ -503,7 +511,8 @@ class SparseLowRankCovariance(EmpiricalCovariance, Certified):
             free = lam is None and tau is None and self.diagonal
             fewest = min(min(len(fold.kept.Z) - 1, len(fold.S)) for fold in parts)
             most = fewest if self.rank is None else min(fewest, self.rank)
-            simple = simple_search(search, most) if free else []
+            large = len(sample.S) >= HUGE
+            simple = simple_search(search, most, large=large) if free else []
             best = best._replace(
                 share=best.share if tau is None else tau / trace,
                 errors=best.errors if lam is None else lam / unit,
