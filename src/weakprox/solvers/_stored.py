@@ -64,6 +64,7 @@ LONGEST = 2.0**16  # largest stride, in moves
 UNMOVED = 1e3  # units of rounding below which a move counts as zero
 RIDGE = 1e-10  # relative regularisation for moves that hardly differ
 WORSE = 0.5  # relative increase of f above its least value after which a combination is dropped
+LONGER = 10.0  # growth of a move after which it is dropped, too
 WILDEST = 1e4  # combinations with larger weights are noise
 FEW = 8  # differences needed before a declared smoothness is considered far too large
 LOOSE = 4.0  # ratio to the largest curvature seen above which it is far too large
@@ -511,10 +512,11 @@ def _has_diverged(state: Memory, move: Array) -> bool:
     moves, ends = state.history.moves, state.history.ends
     if state.parameters.alpha > 0.0 or len(moves) < 2 or state.stride > 1.0:
         return False
-    if not cast(float, state.last) > state.value + WORSE * abs(state.value):
+    before, after = sqnorm(moves[-1]), sqnorm(move)
+    worse = cast(float, state.last) > state.value + WORSE * abs(state.value)
+    if not (worse and after > before) and not after > LONGER**2 * before:
         return False
-    is_plain = not bool((cast(Array, state.z) != ends[-1]).any())
-    return not is_plain and sqnorm(move) > sqnorm(moves[-1])
+    return bool((cast(Array, state.z) != ends[-1]).any())
 
 
 def first_target(tools: Tools, gamma: float, z: Array) -> None:

@@ -547,3 +547,18 @@ def test_combinations_of_moves_do_not_diverge_where_a_loss_is_flat():
     result = wp.minimize(problem, DavisYin(), progress=False)
     assert result.certified
     assert result.trace["value"].max() < 1.0
+
+
+def test_combinations_that_lengthen_a_move_a_lot_are_dropped():
+    # each of them led to the boundary of the ball, from which the next ones began
+    rng = np.random.default_rng(105)
+    M = rng.standard_normal((3, 3))
+    M = M + M.T
+    rows, cols = np.nonzero(rng.random((3, 3)) < 0.8)
+    classes = (M[rows, cols] + 0.3 * rng.standard_normal(rows.size) > 0) * 1.0
+    weights = rng.uniform(0, 2, (3, 3)) * (rng.random((3, 3)) < 0.7)
+    scaling = rng.uniform(0.5, 2, 3), rng.uniform(0.5, 2, 3)
+    loss = Completion(rows, cols, classes, (3, 3), loss="logistic", scaling=scaling)
+    problem = wp.Problem(loss, L1(0.05, (weights + weights.T) / 2), TracePSD(50.0))
+    result = wp.minimize(problem, DavisYin(), tol=1e-5, progress=False, max_svds=200)
+    assert result.certified
