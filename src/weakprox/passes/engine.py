@@ -54,6 +54,7 @@ from weakprox.passes.ritz import (
 POWERS = 10  # limit for a randomised bound, which stops as soon as it is small enough
 # its random vectors in host memory, where the time of a product is about proportional to them
 FEW = 8
+DIGITS = 1e-8  # largest relative error of sums that follow from squares
 
 
 def passes_for(z: Array, *others: Array) -> Passes:
@@ -178,13 +179,14 @@ class Engine:
     def look(self, found: Ritz, values: Vector, k: Step, allowed: float = 0.0) -> Sums:
         """The sums in float64 at the point with these values and vectors.
 
-        They may follow from squares if the value has at most the `allowed` error then.
+        They may follow from squares if the value has at most the `allowed` error then, and many
+        correct digits.
         """
         X = LowRank(found.U, like(values, found.U), found.V.T)
         whole = self.whole if allowed else None
         if whole is not None:
             quick = self._from_squares(found, X, k, *whole)
-            if quick.rounding(k, DOUBLE, X.shape) <= allowed:
+            if quick.rounding(k, DOUBLE, X.shape) <= min(allowed, DIGITS * quick.value(k)):
                 return quick
         sums: Sums = self._passes.look(self.C, self.z, X, k)
         return sums
