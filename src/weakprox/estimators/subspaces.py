@@ -210,10 +210,10 @@ class SubspaceClustering(ClusterMixin, Certified):
 
     Clusters of neighbours may be round or elliptic clouds, for which a mixture of normal
     distributions gives better labels. If ``graph="auto"`` chooses neighbours, mixtures of three
-    kinds are fitted by the EM algorithm from the labels of the graph, in up to 50 principal coordinates, and the
-    Bayesian information criterion chooses one. Its labels are used unless a kernel density
-    estimate, which describes clusters of any shape, predicts the log-density of held-out
-    samples better by two standard errors (up to 500 samples are compared).
+    kinds are fitted by the EM algorithm from the labels of the graph, in up to 50 principal
+    coordinates, and the Bayesian information criterion chooses one. Its labels are used unless
+    a kernel density estimate, which describes clusters of any shape, predicts the log-density
+    of held-out samples better by two standard errors (up to 500 samples are compared).
 
     "auto" estimates the noise in X from its median singular value (Gavish & Donoho 2014)
     and uses the weights at which pure noise of that size is removed: its largest squared
