@@ -194,9 +194,12 @@ class Engine:
     @property
     def whole(self) -> tuple[float, float] | None:
         """|C|^2 and a bound on its rounding error, if z is C, in memory and float64."""
-        if self._same and self._whole is None and self.eps == DOUBLE and is_array(self.C):
+        here = is_array(self.C) and getattr(self.z, "passes", None) is None
+        if not (self._same and here and self.eps == DOUBLE):
+            return None
+        if self._whole is None:
             self._whole = rough_sqnorm(self.C)
-        return self._whole if self._same else None
+        return self._whole
 
     def _from_squares(
         self, found: Ritz, X: LowRank, k: Step, whole: float, lost: float
