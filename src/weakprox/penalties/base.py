@@ -345,6 +345,8 @@ class Sum(Combinable):
 
 def entrywise(name: str, given: Any) -> Any:
     """Return a number or array, one number for each entry of X, with two axes on the host."""
+    if np.ma.is_masked(given):
+        raise InputError(name, "a masked array", "a number for each entry, such as filled(0.0)")
     try:
         host = arrays.to_numpy(given) if arrays.is_array(given) else np.asarray(given)
         if host.dtype.kind not in "biufO" or given is None:

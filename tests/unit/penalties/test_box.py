@@ -137,6 +137,7 @@ def test_penalties_can_be_told_apart():
         ("0", 1.0, 1.0, "low: got str"),
         (0j, 1.0, 1.0, "low: got complex"),
         (None, 1.0, 1.0, "low: got None"),
+        (np.ma.masked_less([[0.0, -1.0]], 0.0), 1.0, 1.0, "low: got a masked array"),
         (0.0, 1.0, -1.0, "slope"),
         (np.zeros((2, 3)), np.ones((3, 2)), 1.0, "low"),
         (np.zeros((2, 2, 2)), 1.0, 1.0, "low"),
