@@ -368,17 +368,3 @@ def test_folds_know_the_limit_of_the_rank():
     plain, limited = (ReducedRankRegressor(rank=r, random_state=0).fit(X, Y) for r in (None, 1))
     best = [model.cv_results_["mean_test_score"].max() for model in (plain, limited)]
     assert best[1] < 10.0 * best[0] < 0.0
-
-
-def test_the_sparse_penalty_alone_is_tried():
-    rng = np.random.default_rng(0)
-    X = rng.standard_normal((80, 20)) @ (np.eye(20) + 0.9)  # correlated, where squares spread
-    B = np.zeros((20, 4))
-    B[:3] = 3.0 * rng.standard_normal((3, 4))
-    Y = X @ B + 0.5 * np.std(X @ B) * rng.standard_normal((80, 4))
-    new = rng.standard_normal((500, 20)) @ (np.eye(20) + 0.9)
-    model = ReducedRankRegressor(sparsity="rows", random_state=0).fit(X, Y)
-    assert model.lam_ == model.ridge_ == 0.0 < model.sparsity_weight_
-    plain = ReducedRankRegressor(random_state=0).fit(X, Y)
-    errors = [np.sum((each.predict(new) - new @ B) ** 2) for each in (model, plain)]
-    assert errors[0] < 0.8 * errors[1]

@@ -36,7 +36,6 @@ FEWER = (1.0, 0.0)  # shares of the best ridge that are tried with a nuclear nor
 STEP, WEIGHTS, PATIENCE = 0.5, 9, 2  # falling weights of the nuclear norm
 NEAR = (2.0**0.5, 2.0**-0.5)  # factors of the best of them that are tried last
 SHARES = (0.01, 0.03, 0.1, 0.3)  # shares of the weight at which all coefficients are zero
-ALONE = tuple(0.5 ** (k / 2) for k in range(1, 15))  # the same without other penalties
 # standard errors that must be gained by a low rank, by a sparse penalty, which was asked for,
 # and by a response with a ridge weight of its own
 LOW_RANK, SPARSE, OWN = 1.0, 0.5, 2.0
@@ -198,7 +197,7 @@ class ReducedRankRegressor(MultiOutputMixin, RegressorMixin, Certified):
         coefficients.
     sparsity_weight : float or "auto"
         :math:`\alpha`, if there is a penalty. "auto" chooses it by cross-validation, after the
-        others. With more rows than features, the sparse penalty alone is a candidate as well.
+        others.
     {rank}
         It is kept by a projection of the responses: of the solution without a nuclear norm, it
         gives reduced-rank (ridge) regression.
@@ -397,13 +396,6 @@ class ReducedRankRegressor(MultiOutputMixin, RegressorMixin, Certified):
             line = [best, *(best._replace(sparsity_weight=share * top) for share in SHARES)]
             found = search.best_of(line, start="best")
             best = _better(search, best, found, SPARSE)
-            # the sparse penalty alone, unless it would have many solutions
-            if lam is None and ridge is None and X.shape[1] < len(Y):
-                alone = Setting(0.0, 0.0)
-                line = [alone._replace(sparsity_weight=share * top) for share in ALONE]
-                found = search.best_of(line, start="before", patience=PATIENCE)
-                if found in search.losses:
-                    best = _better(search, best, found, SPARSE)
         scores = search.scores()
         told = [c._replace(ridge=float(np.mean(c.ridge))) for c in scores.candidates]
         self.cv_results_ = replace(scores, candidates=told).table()
