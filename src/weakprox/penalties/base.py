@@ -345,8 +345,6 @@ class Sum(Combinable):
 
 def entrywise(name: str, given: Any) -> Any:
     """Return a number or array, one number for each entry of X, with two axes on the host."""
-    if np.ma.is_masked(given):
-        raise InputError(name, "a masked array", "a number for each entry, such as filled(0.0)")
     try:
         host = arrays.to_numpy(given) if arrays.is_array(given) else np.asarray(given)
         if host.dtype.kind not in "biufO" or given is None:
@@ -364,6 +362,8 @@ def entrywise(name: str, given: Any) -> Any:
 
 def read_only(name: str, given: Any) -> Any:
     """As `entrywise`, without a copy of an array in a file; float32 stays float32."""
+    if np.ma.is_masked(given):
+        raise InputError(name, "a masked array", "a number for each entry, such as filled(0.0)")
     kept = isinstance(given, np.ndarray) and given.ndim == 2 and given.size > 0
     if kept and given.dtype in (np.float32, np.float64):
         found = given if arrays.in_file(given) else np.array(given, order="C")
