@@ -113,7 +113,7 @@ def instance(d=200, r=10, curvature=0.0, penalty=None):
     return wp.Problem(wp.losses.Denoising(M), penalty or l1, ball)
 
 
-def lent(C, arena, width, k, *, symmetric):
+def lent(C, arena, width, k, *, symmetric, mirrored):
     return device_engine.lent(C, arena, k)
 
 

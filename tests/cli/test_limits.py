@@ -133,7 +133,7 @@ def test_advice_names_options():
     from weakprox.cli.console import shown_advice
 
     assert shown_advice(Status.MAX_SVDS.advice).startswith("Raise --max-svds, or ")
-    assert "larger --eps" in shown_advice(Status.MAX_SECONDS.advice)
+    assert "larger --tol or --eps" in shown_advice(Status.MAX_SECONDS.advice)
     assert "Raise --rank, or leave it out" in shown_advice(Status.RANK_LIMITED.advice)
     assert "a larger --tol or --eps" in shown_advice(Status.FINISHED.advice)
     assert "max_samples" in shown_advice(Status.MAX_SAMPLES.advice)  # no option here

@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 from scipy.linalg import solve_triangular
-from scipy.linalg.lapack import dpotri
 from scipy.sparse.linalg import ArpackError, eigsh
 
 from weakprox.linalg import decompositions
@@ -101,9 +100,7 @@ class Parts:
         root = _positive_root(self.dense)
         if root is None:
             return None
-        lower, failed = dpotri(root, lower=1)
-        whole: Values = np.tril(lower) + np.tril(lower, -1).T
-        return None if failed else whole
+        return decompositions.inverse(root)
 
     def distance_loss(self, unseen: Values) -> float:
         """Squared distance to the covariance of rows."""

@@ -235,6 +235,12 @@ def small_inverse(root: Array) -> Array:
     return np.asarray(np.linalg.inv(root))
 
 
+def inverse(root: Matrix) -> Matrix:
+    """Inverse of the matrix with this lower Cholesky factor, a NumPy array in float64."""
+    lower = lapack.dpotri(root, lower=1)[0]
+    return np.asarray(np.tril(lower) + np.tril(lower, -1).T)
+
+
 def orthonormaliser(G: Array, least: float = DEPENDENT) -> Array | None:
     """The matrix that orthonormalises columns with Gram matrix G; None if they are dependent.
 

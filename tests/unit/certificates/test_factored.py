@@ -267,7 +267,7 @@ def test_a_run_in_float64_does_not_sum_its_answer_again(monkeypatch):
 
 
 @pytest.mark.parametrize("symmetric", [False, True])
-@pytest.mark.parametrize("scale", [1.0, 1e5])
+@pytest.mark.parametrize("scale", [1.0, 10.0, 1e5])
 def test_sums_without_a_penalty_follow_from_the_decomposition(symmetric, scale):
     """Against a pass over the data; their error bound also holds if large values cancel."""
     rng = np.random.default_rng(11)
@@ -283,6 +283,9 @@ def test_sums_without_a_penalty_follow_from_the_decomposition(symmetric, scale):
     whole = engine.look(found, values, step)
     assert whole.error == 0.0
     quick = engine.look(found, values, step, math.inf)
+    if scale == 1e5:
+        assert quick == whole  # a pass, since too few digits would be correct
+        return
     assert 0.0 < quick.error <= 1e-10 * np.sum(C * C)
     assert abs(quick.distance - whole.distance) <= quick.error
     assert abs(quick.across - whole.across) <= step.beta * quick.error

@@ -94,7 +94,7 @@ def test_certified_bounds_of_large_matrices(rank):
     assert plain.rests_on == "exact"  # the Frobenius bound: true, but loose
     assert found.delta <= plain.delta
     if rank == 12:  # the gap of the spectrum is covered: the certificate shows it
-        assert found.tail < 0.3 * plain.tail
+        assert found.tail < 0.5 * plain.tail
         assert found.delta <= 1e-3 * s[0] ** 2
 
 
