@@ -31,7 +31,7 @@ TINY = 1e-12  # added to squared widths, since samples may be equal
 
 @dataclass(frozen=True)
 class Mixture:
-    """Shares and means of normal clouds, and matrices that whiten them (or factors)."""
+    """Shares and means of normal clouds, and what whitens each: a matrix or a number."""
 
     shares: Values
     means: Values

@@ -60,7 +60,7 @@ PATIENCE = 2  # consecutive half-lives without a gain after which the search end
 DAMPING = 0.85  # of walks, as usual for PageRank
 # weights of walks and of common neighbours, in units of spreads of scores
 ADDED = 4.0 ** np.arange(-2, 4)
-ALONE = 4.0**6  # such a weight with which other scores only break ties
+ALONE = 2.0**40  # such a weight with which other scores only break ties
 REVERSED = (1 / 64, 1 / 32, 1 / 16, 1 / 8, 1 / 4, 1 / 2, 1.0)  # weights of reverse links
 # gain in AUC from which a warning is issued if a graph is too large for an l1 norm
 WORTH = 0.01

@@ -183,10 +183,11 @@ def chebyshev_bound(
     share `below` of `enough`; s should not be much larger than a. Also return these vectors:
     if the bound is not small enough, they show the directions in which E is large.
 
-    The method is that of `power_bound`, with the Chebyshev polynomial T_q instead of a power.
-    It stays below one for singular values up to a and grows much faster beyond, so that few
-    products show that s is not much larger than a. Stop as soon as the bound is below `enough`.
-    With `hopeful`, also stop as soon as the vectors grow so fast that it will never be.
+    T_q is a Chebyshev polynomial, and the longest vector is compared with a length that
+    |<w, v>| exceeds. T_q stays below one for singular values up to a and grows much faster
+    beyond, so that few products show that s is not much larger than a. Stop as soon as the
+    bound is below `enough`. With `hopeful`, also stop as soon as the vectors grow so fast that
+    it will never be.
     """
     xp = namespace(V)
     W = gaussian(rng, (int(V.shape[0]), vectors), V)

@@ -1,11 +1,12 @@
 """A matrix of any rank as an array, of which only the singular values are computed.
 
-Where a ball contains the target of a proximal step, the step returns the target itself. Then
-its nuclear norm proves that it is feasible, and nobody may ever read its vectors.
+Where a ball contains the target of a proximal step, the step returns the target itself. Its
+nuclear norm proves that it is feasible, and its vectors are often not needed.
 """
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -14,6 +15,7 @@ import numpy as np
 from weakprox.errors import DecompositionError
 from weakprox.linalg import decompositions
 from weakprox.linalg.arrays import DOUBLE, Array, sqnorm, to_numpy
+from weakprox.linalg.bounds import TINY
 from weakprox.linalg.gram_svd import gram_error, gram_svd, squared
 from weakprox.linalg.lowrank import LowRank
 from weakprox.linalg.threads import all_threads
@@ -69,7 +71,10 @@ class Whole(LowRank):
         return square
 
     def scaled(self, factor: float) -> Whole:
-        return Whole(self.X * factor, self.size * factor * (1 + DOUBLE))
+        exact = math.frexp(factor)[0] == 0.5  # a power of two
+        # the roundings of entries add at most the root of the rank times the norm of X
+        roundings = 0 if exact else 2 + self.most
+        return Whole(self.X * factor, self.size * factor * (1 + roundings * DOUBLE))
 
     def dense(self, out: Array | None = None) -> Array:
         if out is None:
@@ -87,6 +92,8 @@ def whole_within(A: Array, tau: float) -> Whole | None:
     except DecompositionError:  # squares overflow or underflow
         return None
     squares = np.maximum(np.asarray(squares, dtype=float), 0.0)
+    if not squares[0] > TINY:  # zero, or squares of small numbers have underflowed
+        return None
     largest = np.sqrt(squares + gram_error(int(B.shape[0]), squares))
     size = float(largest.sum()) * (1 + (16 + len(squares)) * DOUBLE)
     return Whole(A, size) if size <= tau else None

@@ -115,7 +115,7 @@ class DeviceEngine(Engine):
             how["weights"] = self.weights
             queue = self._queues[width] = Queue(self.C, self.z, **how)
         queue.follow()
-        self.queue, self._own = queue, None
+        self.queue, self._own, self._whole = queue, None, None  # C may hold other data
 
     def release(self) -> None:
         """Return what the queues have borrowed."""
@@ -143,6 +143,7 @@ class DeviceEngine(Engine):
         self, X: LowRank | None, values: Vector, k: Step, change: float, near: Ritz, powers: int
     ) -> tuple[LowRank, Sums, Callable[[], Ritz]]:
         """As `Engine.advance`; the triplets are computed at once."""
+        self._same = False
         if near is not self._own or powers != 1:
             self._own = None
             X, sums, follow = super().advance(X, values, k, change, near, powers)

@@ -205,7 +205,7 @@ class Run:
         them, since it makes no more steps.
         """
         problem, X = series.problem(stage), found.low_rank
-        X = LowRank(X.U, X.s / series.unit, X.Vt)
+        X = X.scaled(1.0 / series.unit)
         tracker = Tracker(best=X, best_value=problem.value(X))
         if stopped:
             proved = found.certificate

@@ -53,7 +53,7 @@ class Bounded(singular.Spectral):
             in_unit=self.in_unit,
             in_float64=lambda: self,
             stated=Stated("psd" if self.symmetric else "ball", {"tau": self.tau}),
-            forms_targets=not self.symmetric,
+            forms_targets=not self.symmetric and self._decomposes,
         )
 
     @property
@@ -210,7 +210,7 @@ class NuclearNorm(singular.Spectral):
             in_unit=self.in_unit,
             in_float64=lambda: self,
             stated=Stated("norm", {"lam": self.lam}),
-            forms_targets=True,
+            forms_targets=self._decomposes,
         )
 
     def value(self, X: LowRank) -> float:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import types
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, fields, is_dataclass
+from dataclasses import MISSING, dataclass, fields, is_dataclass
 from enum import Enum
 from functools import cache
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
@@ -143,9 +143,9 @@ class Decoder:
         if not fine or issubclass(kind, Enum):
             raise Malformed(f"no fields of {kind.__name__}")
         hints, parts = hints_of(kind), parts_of(kind)
-        if set(given) != set(parts):
+        if not required_of(kind) <= set(given) <= set(parts):
             raise Malformed(f"other fields than those of {kind.__name__}")
-        values = {name: self.decode(given[name]) for name in parts}
+        values = {name: self.decode(given[name]) for name in parts if name in given}
         for name, value in values.items():
             if not fits(value, hints[name]):
                 raise Malformed(f"{kind.__name__}.{name} of type {type(value).__name__}")
@@ -202,6 +202,16 @@ def plain(
     if other is None:
         raise InputError("result", type(value).__name__, "a value that JSON can hold")
     return other(value)
+
+
+def required_of(kind: type) -> set[str]:
+    """Names of the fields without a default, which files of all versions have."""
+    if is_dataclass(kind):
+        plain = (
+            x for x in fields(kind) if x.default is MISSING and x.default_factory is MISSING
+        )
+        return {field.name for field in plain}
+    return set(parts_of(kind)) - set(vars(kind)["_field_defaults"])
 
 
 def parts_of(kind: type) -> list[str]:

@@ -4,6 +4,7 @@ import copy
 import pickle
 from dataclasses import replace
 
+import cvxpy as cp
 import numpy as np
 import pytest
 
@@ -11,6 +12,7 @@ import weakprox as wp
 from weakprox.penalties import fixed
 from weakprox.run import checkpoint
 from weakprox.run.slopes import Series
+from weakprox.storage import tree
 
 
 def crowd(n=120, rank=3, seed=0):
@@ -203,13 +205,16 @@ def test_an_answer_that_violates_constraints_is_not_certified_at_a_limit(monkeyp
     assert found.checkpoint.stage == 0  # where a resumed run continues
 
 
-def test_files_without_a_stage_are_of_the_steepest_slopes(tmp_path, monkeypatch):
-    """As earlier versions wrote them."""
+def test_files_of_earlier_versions_are_of_the_steepest_slopes(tmp_path, monkeypatch):
+    """They have no stage, and memories lack members with a default that are new."""
     problem, path = nonnegative(*crowd(12)), tmp_path / "run.safetensors"
     steep = wp.Problem(problem.loss, problem.penalty, problem.spectral)
     names = tuple(name for name in checkpoint.NAMES if name != "stage")
     with monkeypatch.context() as earlier:
         earlier.setattr(checkpoint, "NAMES", names)
+        parts = tree.parts_of
+        old = lambda kind: [x for x in parts(kind) if x != "inside"]  # noqa: E731
+        earlier.setattr(tree, "parts_of", old)
         wp.minimize(steep, progress=False, checkpoint=path, max_svds=9)
     resumed = wp.minimize(problem, progress=False, checkpoint=path, resume=True, max_svds=30)
     whole = wp.minimize(steep, progress=False, max_svds=30)
@@ -261,3 +266,44 @@ def test_a_run_that_ends_without_a_proof_is_followed_by_one_with_steeper_slopes(
     for status in (wp.Status.FINISHED, wp.Status.MAX_SVDS):
         after = series.after(0, replace(bare, status=status, low_rank=X))
         assert (after is None) == (status is wp.Status.MAX_SVDS)
+
+
+@pytest.mark.parametrize("seed", [11, 24, 43])
+def test_points_that_show_enough_are_positive_semidefinite(seed, monkeypatch):
+    """Zeros in place of fixed entries may leave the cone, where f is too small."""
+    first = fixed._first
+    monkeypatch.setattr(fixed, "_first", lambda *given: 1e-3 * first(*given))
+    rng, m = np.random.default_rng(seed), 5
+    A, b = rng.standard_normal((12, m, m)), 3.0 * rng.standard_normal(12)
+    A, mask = A + A.transpose(0, 2, 1), rng.random((m, m)) < 0.3
+    mask |= mask.T
+    np.fill_diagonal(mask, False)
+    weights, loss = np.where(mask, np.inf, 1.0), wp.losses.Sensing(A, b)
+    problem = wp.Problem(loss, wp.penalties.L1(0.1, weights), wp.spectral.TracePSD(5.0))
+    found = wp.minimize(problem, progress=False, tol=1e-2, max_svds=2000)
+    assert found.certified
+    Z = np.where(mask, 0.0, found.X)
+    Z = Z - min(0.0, np.linalg.eigvalsh(Z)[0]) * np.eye(m)
+    Z *= min(1.0, 5.0 / np.trace(Z))
+    X = cp.Variable((m, m), symmetric=True)
+    told = cp.hstack([cp.sum(cp.multiply(part, X)) for part in A])
+    f = cp.sum_squares(told - b) / 24 + 0.1 * cp.sum(cp.abs(cp.multiply(~mask, X)))
+    limits = [X >> 0, cp.trace(X) <= 5.0, cp.multiply(1.0 * mask, X) == 0]
+    best = cp.Problem(cp.Minimize(f), limits).solve(solver="CLARABEL")
+    X.value = Z
+    assert found.certificate.lower_bound <= best + 1e-6
+    assert f.value <= best + found.eps
+
+
+@pytest.mark.parametrize("scale", [2.0**200, 2.0**-200])
+def test_bounds_of_a_stopped_run_are_in_the_units_of_the_data(scale, monkeypatch):
+    monkeypatch.setattr(
+        fixed, "_first", lambda outward, g, steepest: min(steepest, 1e-3 * np.abs(g).max())
+    )
+    M, tau = crowd(30)
+    options = {"progress": False, "max_svds": 25, "stop_when_certified": False}
+    plain = wp.minimize(nonnegative(M, tau), **options)
+    scaled = wp.minimize(nonnegative(scale * M, scale * tau), **options)
+    bound = scaled.certificate.lower_bound / scale**2
+    assert 0.0 < bound <= scaled.value / scale**2
+    assert bound == pytest.approx(plain.certificate.lower_bound, rel=1e-6)
