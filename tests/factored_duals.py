@@ -53,3 +53,13 @@ def check_run(problem, best):
     assert result.certificate.lower_bound <= best + room
     assert result.value >= best - room
     assert wp.verify(result.proof, problem)
+
+
+def check_resumed(problem, path):
+    """Check that a run that is stopped and resumed from a file has the bits of a whole one."""
+    options = {"tol": 1e-9, "progress": False, "checkpoint": path}
+    whole = wp.minimize(problem, LeanSplitting(), tol=1e-9, progress=False, max_svds=60)
+    wp.minimize(problem, LeanSplitting(), max_svds=20, checkpoint_every=0.0, **options)
+    rest = wp.minimize(problem, LeanSplitting(), max_svds=60, resume=True, **options)
+    np.testing.assert_array_equal(whole.X, rest.X)
+    assert whole.certificate.lower_bound == rest.certificate.lower_bound

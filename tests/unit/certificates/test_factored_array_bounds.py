@@ -6,7 +6,7 @@ import cvxpy as cp
 import numpy as np
 import pytest
 import torch
-from factored_duals import check_run, closest
+from factored_duals import check_resumed, check_run, closest
 
 import weakprox as wp
 from weakprox import checks
@@ -109,12 +109,7 @@ def test_constraints_of_single_entries_run_in_factors(dtype, spectral):
 
 def test_resumed_runs_have_the_same_bits(tmp_path):
     given = wp.Problem(Denoising(low_rank_data()), Box(LOW, HIGH, 0.5), NuclearBall(150.0))
-    options = {"tol": 1e-9, "progress": False, "checkpoint": tmp_path / "c"}
-    whole = wp.minimize(given, LeanSplitting(), tol=1e-9, progress=False, max_svds=60)
-    wp.minimize(given, LeanSplitting(), max_svds=20, checkpoint_every=0.0, **options)
-    rest = wp.minimize(given, LeanSplitting(), max_svds=60, resume=True, **options)
-    np.testing.assert_array_equal(whole.X, rest.X)
-    assert whole.certificate.lower_bound == rest.certificate.lower_bound
+    check_resumed(given, tmp_path / "c")
 
 
 def test_bounds_are_rounded_outwards_for_data_in_float32():

@@ -3,7 +3,7 @@
 import cvxpy as cp
 import numpy as np
 import pytest
-from factored_duals import check_run, closest
+from factored_duals import check_resumed, check_run, closest
 
 import weakprox as wp
 from weakprox.losses import Denoising
@@ -80,12 +80,7 @@ def low_rank_data(shape=(70, 50), dtype=float):
 @pytest.mark.parametrize("box", [Box(1.5, 4.0, 0.5), Box(-np.inf, 4.0, 0.5)], ids=repr)
 def test_resumed_runs_have_the_same_bits(box, tmp_path):
     given = wp.Problem(Denoising(low_rank_data()), box, NuclearBall(150.0))
-    options = {"tol": 1e-9, "progress": False, "checkpoint": tmp_path / "c"}
-    whole = wp.minimize(given, LeanSplitting(), tol=1e-9, progress=False, max_svds=60)
-    wp.minimize(given, LeanSplitting(), max_svds=20, checkpoint_every=0.0, **options)
-    rest = wp.minimize(given, LeanSplitting(), max_svds=60, resume=True, **options)
-    np.testing.assert_array_equal(whole.X, rest.X)
-    assert whole.certificate.lower_bound == rest.certificate.lower_bound
+    check_resumed(given, tmp_path / "c")
 
 
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])

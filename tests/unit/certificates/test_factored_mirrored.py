@@ -3,7 +3,7 @@
 import cvxpy as cp
 import numpy as np
 import pytest
-from factored_duals import check_run, closest
+from factored_duals import check_resumed, check_run, closest
 
 import weakprox as wp
 from weakprox.linalg.arrays import to_numpy
@@ -11,7 +11,7 @@ from weakprox.losses import Denoising
 from weakprox.passes import Step, passes_for
 from weakprox.passes.mirrored import Mirrored
 from weakprox.penalties import L1, Box, ElasticNet, GroupL2
-from weakprox.solvers import DavisYin, LeanSplitting
+from weakprox.solvers import DavisYin
 from weakprox.spectral import NuclearBall, NuclearNorm, TracePSD
 
 
@@ -90,12 +90,7 @@ def test_the_default_run_stays_in_factors(dtype, compiled, monkeypatch):
 def test_resumed_runs_have_the_same_bits(tmp_path):
     M, tau, W = sparse_low_rank(120)
     given = wp.Problem(Denoising(M), L1(1.0, W) + GroupL2(1.0), TracePSD(tau))
-    options = {"tol": 1e-9, "progress": False, "checkpoint": tmp_path / "c"}
-    whole = wp.minimize(given, LeanSplitting(), tol=1e-9, progress=False, max_svds=60)
-    wp.minimize(given, LeanSplitting(), max_svds=20, checkpoint_every=0.0, **options)
-    rest = wp.minimize(given, LeanSplitting(), max_svds=60, resume=True, **options)
-    np.testing.assert_array_equal(whole.X, rest.X)
-    assert whole.certificate.lower_bound == rest.certificate.lower_bound
+    check_resumed(given, tmp_path / "c")
 
 
 def test_products_are_those_of_the_symmetric_part():
