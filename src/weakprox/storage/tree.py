@@ -211,7 +211,7 @@ def required_of(kind: type) -> set[str]:
             x for x in fields(kind) if x.default is MISSING and x.default_factory is MISSING
         )
         return {field.name for field in plain}
-    return set(parts_of(kind)) - set(vars(kind)["_field_defaults"])
+    return set(parts_of(kind)) - set(vars(kind).get("_field_defaults", {}))
 
 
 def parts_of(kind: type) -> list[str]:
