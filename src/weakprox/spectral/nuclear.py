@@ -53,7 +53,7 @@ class Bounded(singular.Spectral):
             in_unit=self.in_unit,
             in_float64=lambda: self,
             stated=Stated("psd" if self.symmetric else "ball", {"tau": self.tau}),
-            forms_targets=not self.symmetric and self._decomposes,
+            forms_targets=not self.symmetric and _takes_targets(self),
         )
 
     @property
@@ -178,6 +178,11 @@ class NuclearBall(Bounded):
         return self.tau * norm_estimate(U, block)
 
 
+def _takes_targets(term: singular.Spectral) -> bool:
+    """Return True if `weak_prox` is that of this package, which accepts a `Pending`."""
+    return type(term).weak_prox is singular.Spectral.weak_prox
+
+
 @dataclass(frozen=True)
 class NuclearNorm(singular.Spectral):
     r"""Low rank by a penalty, :math:`h(X) = \lambda \|X\|_*`, finite everywhere.
@@ -210,7 +215,7 @@ class NuclearNorm(singular.Spectral):
             in_unit=self.in_unit,
             in_float64=lambda: self,
             stated=Stated("norm", {"lam": self.lam}),
-            forms_targets=self._decomposes,
+            forms_targets=_takes_targets(self),
         )
 
     def value(self, X: LowRank) -> float:

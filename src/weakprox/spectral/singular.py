@@ -242,11 +242,6 @@ class Spectral:
 
     symmetric = False
 
-    @property
-    def _decomposes(self) -> bool:
-        """Whether `weak_prox` is that of this class, which also takes targets to be formed."""
-        return type(self).weak_prox is Spectral.weak_prox
-
     def weak_prox(
         self,
         A: Array | Pending,
