@@ -259,3 +259,16 @@ def test_a_resumed_run_has_the_same_bits(compiled):
         rest = wp.minimize(problem, solver, resume=part, **how)
     assert part.counts.svds < rest.counts.svds == whole.counts.svds
     np.testing.assert_array_equal(rest.checkpoint.memory.X, whole.checkpoint.memory.X)
+
+
+@pytest.mark.parametrize("solver", ["svrgcg", "adaptive-svrgcg"])
+def test_terms_that_declare_inherited_capabilities_get_arrays(solver):
+    class Own(wp.spectral.NuclearBall):
+        capabilities = wp.spectral.NuclearBall.capabilities
+
+        def weak_prox(self, A, **how):
+            return super().weak_prox(A * 1.0, **how)
+
+    M = np.random.default_rng(0).standard_normal((90, 70))
+    problem = wp.Problem(wp.losses.Denoising(M), wp.penalties.L1(0.1), Own(10.0))
+    assert wp.minimize(problem, solver, eps=200.0, progress=False, max_svds=20).certified
